@@ -1,0 +1,347 @@
+/* Licensed under the Apache License, Version 2.0 (the "License");
+ * you may not use this file except in compliance with the License.
+ * You may obtain a copy of the License at
+ *
+ *     http://www.apache.org/licenses/LICENSE-2.0
+ *
+ * Unless required by applicable law or agreed to in writing, software
+ * distributed under the License is distributed on an "AS IS" BASIS,
+ * WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+ * See the License for the specific language governing permissions and
+ * limitations under the License.
+ */
+
+/* A signal's way: the kernel calls deliver_signal().  Inside a section it is
+ * queued; outside, its registered action runs in the frame, with the mask and
+ * on the stack that the kernel made for it.  When the outermost section is
+ * left, section_replay() sends the first queued signal to its own thread once
+ * more; that one is a doorbell only.  It brings us back here, now outside,
+ * with a frame in which the queue is worked off in order of arrival.
+ *
+ * What a handler of ours may touch: the two words of the section and the
+ * thread_t of its own thread, its queue, the atomic tables of action.c and
+ * the counters.  No lock, no log, no memory.  errno is kept.  On the way that
+ * does not defer nothing asks the kernel; on the way that does, one getpid().
+ *
+ * While a replay has more to do, its handlers run with all managed signals
+ * blocked, so that what arrives comes after what is queued, and a section in
+ * a handler does not begin a second replay.  The last one runs with its true
+ * mask.  That mask is the replay's only lasting mark: a handler that leaves
+ * by siglongjmp() takes it along, and the rest of the queue waits for the
+ * next leave, the next signal or the next sigdefer_close_sections().
+ */
+
+#include <pthread.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include "action.h"
+#include "section.h"
+#include "stats.h"
+
+static void block_managed(sigset_t *before)
+{
+    sigset_t managed;
+
+    sigemptyset(&managed);
+    os_set_add(&managed, sigdefer_managed());
+    pthread_sigmask(SIG_BLOCK, &managed, before);
+}
+
+/* The kernel does it, so that the process ends, or stops, as it would have
+ * without us.
+ */
+static void run_default(int signo)
+{
+    struct sigaction def;
+    sigset_t only;
+    sigset_t before;
+
+    if (signo == SIGCHLD || signo == SIGCONT || signo == SIGURG
+        || signo == SIGWINCH) {
+        return;
+    }
+    memset(&def, 0, sizeof(def));
+    def.sa_handler = SIG_DFL;
+    sigaction(signo, &def, NULL);
+    sigemptyset(&only);
+    sigaddset(&only, signo);
+    pthread_kill(pthread_self(), signo);
+    pthread_sigmask(SIG_UNBLOCK, &only, &before);
+    /* after a stop, or if we are the init of a container */
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    action_put_in_front(signo);
+}
+
+static void run(const struct sigaction *action, int signo, siginfo_t *info,
+                void *context)
+{
+    if (!action || action_is_ignore(action)) {
+        stats_count(ignored);
+    }
+    else if (action_is_default(action)) {
+        run_default(signo);
+    }
+    else {
+        if (action->sa_flags & SA_RESETHAND) {
+            action_reset(signo, action);
+        }
+        if (action->sa_flags & SA_SIGINFO) {
+            action->sa_sigaction(signo, info, context);
+        }
+        else {
+            action->sa_handler(signo);
+        }
+    }
+}
+
+/* Read now, not when the signal arrived: its owner may have put another
+ * handler in place, or none.
+ */
+static void run_queued(queue_entry_t *entry, sigdefer_set_t interrupted,
+                       int is_last, void *context)
+{
+    int signo = entry->info.si_signo;
+    const struct sigaction *action = action_registered(signo);
+    sigset_t mask;
+
+    sigemptyset(&mask);
+    os_set_add(&mask, interrupted | os_set_of(&action->sa_mask));
+    if (!(action->sa_flags & SA_NODEFER)) {
+        os_set_add(&mask, SIGDEFER_BIT(signo));
+    }
+    if (!is_last) {
+        os_set_add(&mask, sigdefer_managed());
+    }
+    stats_count(replayed);
+    stats_longest(queue_clock() - entry->arrived);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    run(action, signo, &entry->info, context);
+}
+
+/* The first queued signal that is not blocked.  One that the program has
+ * blocked since it arrived goes back to the kernel, which keeps it until it
+ * is unblocked.  All managed signals are blocked meanwhile.
+ */
+static int next_unblocked(sigdefer_set_t blocked, queue_entry_t *entry)
+{
+    queue_t *queue = section_thread.queue;
+
+    while (queue && queue_peek(queue, entry)) {
+        if (!(blocked & SIGDEFER_BIT(entry->info.si_signo))) {
+            return 1;
+        }
+        if (os_resend_to_thread(&entry->info) != 0) {
+            return 0;          /* it stays queued */
+        }
+        queue_pop(queue, entry);
+        stats_count(handed_back);
+    }
+    return 0;
+}
+
+/* Work off the queue in a handler's frame, then run what has just arrived, if
+ * anything has.
+ */
+static void replay(int is_fresh, int signo, siginfo_t *info,
+                   ucontext_t *context)
+{
+    sigdefer_set_t interrupted = os_set_of(&context->uc_sigmask);
+    queue_entry_t entry;
+    sigset_t frame;
+    int is_last = 0;
+
+    block_managed(&frame);
+    section_thread.ringing = 0;
+    section_thread.replaying = 1;
+    while (!is_last && next_unblocked(interrupted, &entry)) {
+        queue_pop(section_thread.queue, &entry);
+        is_last = !is_fresh && queue_count(section_thread.queue, NULL) == 0;
+        if (is_last) {
+            section_thread.replaying = 0;
+            section_set_pending(0);
+        }
+        run_queued(&entry, interrupted, is_last, context);
+        if (!is_last) {
+            block_managed(NULL);
+        }
+    }
+    if (!is_last) {
+        section_thread.replaying = 0;
+        section_set_pending(sigdefer_pending(NULL) > 0);
+    }
+    pthread_sigmask(SIG_SETMASK, &frame, NULL);
+    if (is_fresh) {
+        stats_count(direct);
+        run(action_registered(signo), signo, info, context);
+    }
+}
+
+/* The bell is rung with the signal unblocked, so that it is answered before
+ * the call returns.  While it was pending, another of the same number would
+ * be merged with it and lost.
+ */
+static int ring(int signo)
+{
+    if (!action_is_in_front(signo)) {
+        return 0;              /* someone else would take it for a signal */
+    }
+    section_thread.ringing = signo;
+    if (pthread_kill(pthread_self(), signo) != 0) {
+        section_thread.ringing = 0;
+        return 0;
+    }
+    return 1;
+}
+
+void section_replay(void)
+{
+    sigdefer_set_t managed = sigdefer_managed();
+    sigdefer_set_t blocked;
+    queue_entry_t entry;
+    sigset_t before;
+    int found;
+
+    block_managed(&before);
+    blocked = os_set_of(&before);
+    if (section_thread.replaying && (blocked & managed) == managed) {
+        return;                /* the frame below us goes on */
+    }
+    section_thread.replaying = 0;
+    os_set_remove(&before, section_thread.blocked);
+    section_thread.blocked = 0;
+    found = next_unblocked(os_set_of(&before), &entry);
+    section_set_pending(sigdefer_pending(NULL) > 0);
+    /* what a full queue had left to the kernel comes now, and finds that the
+     * queue is to be worked off first
+     */
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (found && section_is_pending() && !ring(entry.info.si_signo)) {
+        /* without a frame of the kernel's, then */
+        ucontext_t context;
+
+        memset(&context, 0, sizeof(context));
+        context.uc_sigmask = before;
+        replay(0, 0, NULL, &context);
+    }
+    stats_add(handed_back, queue_hand_on());
+}
+
+/* Let the kernel keep what comes until the replay.  Each handler does so that
+ * returns while this lasts: one that it has interrupted would bring back the
+ * old mask.
+ */
+static void hold_back(ucontext_t *context)
+{
+    sigdefer_set_t managed = sigdefer_managed();
+
+    if (!section_thread.blocked) {
+        stats_count(overflows);
+    }
+    section_thread.blocked |= managed & ~os_set_of(&context->uc_sigmask);
+    os_set_add(&context->uc_sigmask, managed);
+}
+
+static void defer(int signo, const siginfo_t *info, ucontext_t *context)
+{
+    siginfo_t unknown;
+    queue_t *queue = section_thread.queue;
+
+    if (!info) {
+        memset(&unknown, 0, sizeof(unknown));
+        unknown.si_signo = signo;
+        unknown.si_code = SI_USER;
+        info = &unknown;
+    }
+    if (!queue) {
+        queue = section_thread.queue = queue_claim();
+    }
+    if (queue && queue_has_tick(queue, info)) {
+        stats_count(merged);
+    }
+    else if (queue && queue_push(queue, info)) {
+        stats_count(deferred);
+    }
+    else if (context) {
+        hold_back(context);
+        if (os_resend_to_thread(info) == 0) {
+            stats_count(handed_back);
+        }
+        else {
+            stats_count(lost);
+        }
+    }
+    else {
+        stats_count(lost);
+    }
+    section_set_pending(1);
+    if (context && (section_thread.blocked
+                    || (queue && queue_count(queue, NULL) >= QUEUE_HIGH))) {
+        hold_back(context);
+    }
+}
+
+void deliver_signal(int signo, siginfo_t *info, void *context)
+{
+    int saved_errno = errno;
+    const struct sigaction *action;
+    int is_call;
+
+    if (action_guard(signo)) {
+        errno = saved_errno;
+        return;
+    }
+    action = action_for_arrival(signo, &is_call);
+    if (is_call || !action_in_force()
+        || (section_depth() <= 0 && !section_is_pending()
+            && !section_thread.ringing)
+        || !action_is_our_process()) {
+        stats_count(direct);
+        run(action, signo, info, context);
+    }
+    else {
+        int is_frame = os_in_signal_frame(&saved_errno, info)
+                       && os_in_signal_frame(&saved_errno, context)
+                       && info->si_signo == signo;
+        int is_bell = section_thread.ringing == signo && is_frame
+                      && os_is_from_here(info);
+
+        if (is_bell && section_depth() > 0) {
+            section_thread.ringing = 0;     /* too late: the next leave */
+        }
+        else if (section_depth() > 0
+                 || (section_thread.ringing && !is_bell)) {
+            /* inside, or the bell's frame has been made and has not come as
+             * far as to block what comes after the queue
+             */
+            defer(signo, is_frame ? info : NULL, is_frame ? context : NULL);
+        }
+        else if (is_frame) {
+            replay(!is_bell, signo, info, context);
+        }
+        else {
+            /* a handler of the plain kind calls us: what it interrupted is
+             * not known, so what is queued waits for the next leave
+             */
+            stats_count(direct);
+            run(action, signo, info, context);
+        }
+    }
+    errno = saved_errno;
+}
+
+void sigdefer_call_adopted(int signo)
+{
+    const struct sigaction *action = action_registered(signo);
+    siginfo_t info;
+    ucontext_t context;
+
+    if (!action_is_adopted(signo) || action_is_default(action)) {
+        return;
+    }
+    memset(&info, 0, sizeof(info));
+    info.si_signo = signo;
+    info.si_code = SI_USER;
+    memset(&context, 0, sizeof(context));
+    run(action, signo, &info, &context);
+}

@@ -1,0 +1,198 @@
+/* Licensed under the Apache License, Version 2.0 (the "License");
+ * you may not use this file except in compliance with the License.
+ * You may obtain a copy of the License at
+ *
+ *     http://www.apache.org/licenses/LICENSE-2.0
+ *
+ * Unless required by applicable law or agreed to in writing, software
+ * distributed under the License is distributed on an "AS IS" BASIS,
+ * WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+ * See the License for the specific language governing permissions and
+ * limitations under the License.
+ */
+
+/* Linux first.  Elsewhere a signal given back to the kernel loses its
+ * siginfo, threads are taken to live until the process ends, and the entry
+ * mark is a signal that a program might block.
+ */
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "os.h"
+
+#ifdef __linux__
+
+/* The kernel's sigset has 64 signals and stands first in libc's. */
+static void set_load(sigdefer_set_t *set, const sigset_t *signals)
+{
+    memcpy(set, signals, sizeof(*set));
+}
+
+static void set_store(sigset_t *signals, sigdefer_set_t set)
+{
+    memcpy(signals, &set, sizeof(set));
+}
+
+/* libc keeps the first real-time signals for itself and lets no program block
+ * them.  33 makes setuid() act on all threads, and waits while we hold it.
+ */
+#define MARK SIGDEFER_BIT(33)
+
+#else
+
+static void set_load(sigdefer_set_t *set, const sigset_t *signals)
+{
+    int signo;
+
+    *set = 0;
+    for (signo = 1; signo <= 64; signo++) {
+        if (sigismember(signals, signo) == 1) {
+            *set |= SIGDEFER_BIT(signo);
+        }
+    }
+}
+
+static void set_store(sigset_t *signals, sigdefer_set_t set)
+{
+    int signo;
+
+    for (signo = 1; signo <= 64; signo++) {
+        if (set & SIGDEFER_BIT(signo)) {
+            sigaddset(signals, signo);
+        }
+        else {
+            sigdelset(signals, signo);
+        }
+    }
+}
+
+#define MARK SIGDEFER_BIT(SIGURG)
+
+#endif
+
+sigdefer_set_t os_set_of(const sigset_t *signals)
+{
+    sigdefer_set_t set;
+
+    set_load(&set, signals);
+    return set;
+}
+
+void os_set_add(sigset_t *signals, sigdefer_set_t set)
+{
+    set_store(signals, os_set_of(signals) | set);
+}
+
+void os_set_remove(sigset_t *signals, sigdefer_set_t set)
+{
+    set_store(signals, os_set_of(signals) & ~set);
+}
+
+void os_mark_add(sigset_t *mask)
+{
+    os_set_add(mask, MARK);
+}
+
+#ifdef __linux__
+
+pid_t os_thread_id(void)
+{
+    return (pid_t)syscall(SYS_gettid);
+}
+
+int os_thread_lives(pid_t thread_id)
+{
+    return syscall(SYS_tgkill, getpid(), thread_id, 0) == 0;
+}
+
+int os_resend_to_thread(const siginfo_t *info)
+{
+    return syscall(SYS_rt_tgsigqueueinfo, getpid(), os_thread_id(),
+                   info->si_signo, info) == 0 ? 0 : errno;
+}
+
+int os_resend_to_process(const siginfo_t *info)
+{
+    return syscall(SYS_rt_sigqueueinfo, getpid(), info->si_signo, info) == 0
+           ? 0 : errno;
+}
+
+int os_is_from_here(const siginfo_t *info)
+{
+    /* at RLIMIT_SIGPENDING the kernel drops the siginfo of a standard signal,
+     * which then looks like this
+     */
+    if (info->si_code == SI_USER) {
+        return info->si_pid == 0;
+    }
+    return info->si_code == SI_TKILL && info->si_pid == getpid();
+}
+
+/* By system call, since libc would leave the mark alone. */
+int os_mark_take(void)
+{
+    sigdefer_set_t mark = MARK;
+    sigdefer_set_t before = 0;
+
+    syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &mark, &before, sizeof(mark));
+    return (before & MARK) != 0;
+}
+
+#else
+
+pid_t os_thread_id(void)
+{
+    return getpid();
+}
+
+int os_thread_lives(pid_t thread_id)
+{
+    (void)thread_id;
+    return 1;
+}
+
+int os_resend_to_thread(const siginfo_t *info)
+{
+    return pthread_kill(pthread_self(), info->si_signo);
+}
+
+int os_resend_to_process(const siginfo_t *info)
+{
+    return kill(getpid(), info->si_signo) == 0 ? 0 : errno;
+}
+
+int os_is_from_here(const siginfo_t *info)
+{
+    return info->si_pid == getpid();
+}
+
+int os_mark_take(void)
+{
+    sigset_t mark;
+    sigset_t before;
+
+    sigemptyset(&mark);
+    os_mark_add(&mark);
+    pthread_sigmask(SIG_UNBLOCK, &mark, &before);
+    return (os_set_of(&before) & MARK) != 0;
+}
+
+#endif
+
+int os_in_signal_frame(const void *frame, const void *pointer)
+{
+#if defined(__SANITIZE_THREAD__)
+    /* the sanitizer calls handlers itself, later, with a copy of its own */
+    return frame && pointer;
+#else
+    /* A kernel's frame stands right above that of the function it calls; some
+     * room is for the frames of a handler between.
+     */
+    return (uintptr_t)pointer > (uintptr_t)frame
+           && (uintptr_t)pointer - (uintptr_t)frame < 16384
+           && (uintptr_t)pointer % sizeof(void *) == 0;
+#endif
+}
