@@ -1,0 +1,578 @@
+/* Licensed under the Apache License, Version 2.0 (the "License");
+ * you may not use this file except in compliance with the License.
+ * You may obtain a copy of the License at
+ *
+ *     http://www.apache.org/licenses/LICENSE-2.0
+ *
+ * Unless required by applicable law or agreed to in writing, software
+ * distributed under the License is distributed on an "AS IS" BASIS,
+ * WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+ * See the License for the specific language governing permissions and
+ * limitations under the License.
+ */
+
+/* mod_sigdefer: signals wait while a child is in a critical section, and
+ * children that are asked to go finish what they serve.
+ *
+ * Directives and hooks, nothing else: the sections are sigdefer/'s, the hold
+ * is hold/'s.  The parent keeps its handlers, its mask and its flags; all is
+ * installed in the children.
+ */
+
+#include <dlfcn.h>
+
+#include "apr_atomic.h"
+#include "apr_lib.h"
+#include "apr_optional.h"
+#include "apr_strings.h"
+#include "ap_mmn.h"
+#include "ap_mpm.h"
+#include "httpd.h"
+#include "http_config.h"
+#include "http_connection.h"
+#include "http_core.h"
+#include "http_log.h"
+#include "http_protocol.h"
+#include "http_request.h"
+#include "mpm_common.h"
+
+#include "mod_sigdefer.h"
+#include "hold/hold.h"
+#include "sigdefer/engine.h"
+
+#if !AP_MODULE_MAGIC_AT_LEAST(20120211, 68)
+#error "mod_sigdefer needs Apache httpd 2.4.26 or later"
+#endif
+
+extern SIGDEFER_DECLARE module AP_MODULE_DECLARE_DATA sigdefer_module;
+
+APR_DECLARE_OPTIONAL_FN(const sigdefer_api_t *, sigdefer_api, (void));
+
+/* The signals besides TERM and HUP, which are looked at at each connection:
+ * one of them each time.
+ */
+#define HELD_SIGNALS (SIGDEFER_BIT(SIGTERM) | SIGDEFER_BIT(SIGHUP))
+
+#define MAX_HOLD_TIME 3600
+
+/* The configuration of the server; set anew on each pass. */
+static struct {
+    int enabled;               /* SigDefer */
+    int hold;                  /* SigDeferHold */
+    int hold_seconds;          /* SigDeferHoldTime */
+    sigdefer_reap_e reap;      /* SigDeferReapChildren */
+    sigdefer_set_t signals;    /* SigDeferSignals */
+} config;
+
+/* Of the child; the counters are shared by its threads. */
+static server_rec *main_server;
+static int is_holding;
+static apr_uint32_t connections_open;
+static apr_uint32_t connections_seen;
+static apr_uint32_t leaves_reported;
+
+/* ---- Names of signals --------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    int signo;
+} signal_names[] = {
+    { "ALRM", SIGALRM },
+    { "CHLD", SIGCHLD },
+    { "CONT", SIGCONT },
+    { "HUP", SIGHUP },
+    { "INT", SIGINT },
+    { "IO", SIGIO },
+    { "PIPE", SIGPIPE },
+    { "PROF", SIGPROF },
+    { "QUIT", SIGQUIT },
+    { "TERM", SIGTERM },
+    { "TSTP", SIGTSTP },
+    { "TTIN", SIGTTIN },
+    { "TTOU", SIGTTOU },
+    { "URG", SIGURG },
+    { "USR1", SIGUSR1 },
+    { "USR2", SIGUSR2 },
+    { "VTALRM", SIGVTALRM },
+    { "WINCH", SIGWINCH },
+    { "XCPU", SIGXCPU },
+    { "XFSZ", SIGXFSZ },
+};
+
+#define SIGNAL_NAMES (sizeof(signal_names) / sizeof(signal_names[0]))
+
+static const char *legal_signals(apr_pool_t *p)
+{
+    const char *names = "";
+    apr_size_t i;
+
+    for (i = 0; i < SIGNAL_NAMES; i++) {
+        names = apr_pstrcat(p, names, signal_names[i].name, ", ", NULL);
+    }
+    return apr_psprintf(p, "%sRTMIN to RTMIN+%d", names, SIGRTMAX - SIGRTMIN);
+}
+
+static const char *signal_name(apr_pool_t *p, int signo)
+{
+    apr_size_t i;
+
+    for (i = 0; i < SIGNAL_NAMES; i++) {
+        if (signal_names[i].signo == signo) {
+            return signal_names[i].name;
+        }
+    }
+    return apr_psprintf(p, "RTMIN+%d", signo - SIGRTMIN);
+}
+
+/* 0 if the whole text is no number between min and max */
+static int parse_number(const char *text, int min, int max, int *number)
+{
+    char *end;
+    apr_int64_t value;
+
+    errno = 0;
+    value = apr_strtoi64(text, &end, 10);
+    if (!apr_isdigit(*text) || *end || errno || value < min || value > max) {
+        return 0;
+    }
+    *number = (int)value;
+    return 1;
+}
+
+/* 0 if there is no such signal, or if it cannot be deferred */
+static int parse_signal(const char *text)
+{
+    apr_size_t i;
+    int n;
+
+    if (ap_cstr_casecmpn(text, "SIG", 3) == 0) {
+        text += 3;
+    }
+    for (i = 0; i < SIGNAL_NAMES; i++) {
+        if (ap_cstr_casecmp(text, signal_names[i].name) == 0) {
+            return signal_names[i].signo;
+        }
+    }
+    if (ap_cstr_casecmp(text, "RTMIN") == 0) {
+        return SIGRTMIN;
+    }
+    if (ap_cstr_casecmpn(text, "RTMIN+", 6) == 0
+        && parse_number(text + 6, 0, SIGRTMAX - SIGRTMIN, &n)) {
+        return SIGRTMIN + n;
+    }
+    return 0;
+}
+
+/* ---- Directives --------------------------------------------------------- */
+
+static const char *set_flag(cmd_parms *cmd, void *dummy, int flag)
+{
+    const char *error = ap_check_cmd_context(cmd, GLOBAL_ONLY);
+
+    if (error) {
+        return error;
+    }
+    *(int *)cmd->info = flag;
+    return NULL;
+}
+
+static const char *set_signals(cmd_parms *cmd, void *dummy, int argc,
+                               char *const argv[])
+{
+    const char *error = ap_check_cmd_context(cmd, GLOBAL_ONLY);
+    int relative = 0;
+    int i;
+
+    if (error) {
+        return error;
+    }
+    if (argc == 0) {
+        return apr_pstrcat(cmd->pool, cmd->cmd->name,
+                           ": no signal is given; legal are ",
+                           legal_signals(cmd->pool), NULL);
+    }
+    for (i = 0; i < argc; i++) {
+        const char *name = argv[i];
+        char sign = *name == '+' || *name == '-' ? *name++ : '\0';
+        int signo = parse_signal(name);
+
+        if (signo == 0) {
+            return apr_psprintf(cmd->pool,
+                                "%s: '%s' is no signal that can be deferred; "
+                                "legal are %s", cmd->cmd->name, argv[i],
+                                legal_signals(cmd->pool));
+        }
+        if (i > 0 && relative != (sign != '\0')) {
+            return apr_psprintf(cmd->pool,
+                                "%s: '%s': either all signals or none must "
+                                "start with + or -", cmd->cmd->name, argv[i]);
+        }
+        relative = sign != '\0';
+        if (i == 0 && !relative) {
+            config.signals = 0;
+        }
+        if (sign == '-') {
+            config.signals &= ~SIGDEFER_BIT(signo);
+        }
+        else {
+            config.signals |= SIGDEFER_BIT(signo);
+        }
+    }
+    return NULL;
+}
+
+static const char *set_hold_time(cmd_parms *cmd, void *dummy, const char *arg)
+{
+    const char *error = ap_check_cmd_context(cmd, GLOBAL_ONLY);
+
+    if (error) {
+        return error;
+    }
+    if (!parse_number(arg, 1, MAX_HOLD_TIME, &config.hold_seconds)) {
+        return apr_psprintf(cmd->pool,
+                            "%s: '%s' is no number of seconds; legal are 1 to "
+                            "%d", cmd->cmd->name, arg, MAX_HOLD_TIME);
+    }
+    return NULL;
+}
+
+static const char *set_reap(cmd_parms *cmd, void *dummy, const char *arg)
+{
+    const char *error = ap_check_cmd_context(cmd, GLOBAL_ONLY);
+
+    if (error) {
+        return error;
+    }
+    if (ap_cstr_casecmp(arg, "Off") == 0) {
+        config.reap = SIGDEFER_REAP_OFF;
+    }
+    else if (ap_cstr_casecmp(arg, "Signal") == 0) {
+        config.reap = SIGDEFER_REAP_SIGNAL;
+    }
+    else if (ap_cstr_casecmp(arg, "Idle") == 0) {
+        config.reap = SIGDEFER_REAP_IDLE;
+    }
+    else {
+        return apr_psprintf(cmd->pool,
+                            "%s: '%s' is not known; legal are Off, Signal, "
+                            "Idle", cmd->cmd->name, arg);
+    }
+    return NULL;
+}
+
+static const command_rec directives[] = {
+    AP_INIT_FLAG("SigDefer", set_flag, &config.enabled, RSRC_CONF,
+                 "On (default) or Off: whether the module does anything"),
+    AP_INIT_TAKE_ARGV("SigDeferSignals", set_signals, NULL, RSRC_CONF,
+                      "the signals that wait while a child is in a critical "
+                      "section; + and - change the default"),
+    AP_INIT_FLAG("SigDeferHold", set_flag, &config.hold, RSRC_CONF,
+                 "On (default) or Off: whether a child that is asked to go "
+                 "finishes what it serves"),
+    AP_INIT_TAKE1("SigDeferHoldTime", set_hold_time, NULL, RSRC_CONF,
+                  "for how many seconds it may do so (default 5)"),
+    AP_INIT_TAKE1("SigDeferReapChildren", set_reap, NULL, RSRC_CONF,
+                  "Off (default), Signal or Idle: when to reap processes that "
+                  "a child has started and not waited for"),
+    { NULL }
+};
+
+/* ---- The parent --------------------------------------------------------- */
+
+static int pre_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp)
+{
+    config.enabled = 1;
+    config.hold = 1;
+    config.hold_seconds = 5;
+    config.reap = SIGDEFER_REAP_OFF;
+    config.signals = sigdefer_default_set();
+    return OK;
+}
+
+static const char *names_of(apr_pool_t *p, sigdefer_set_t set)
+{
+    const char *names = "";
+    int signo;
+
+    for (signo = 1; signo <= 64; signo++) {
+        if (set & SIGDEFER_BIT(signo)) {
+            names = apr_pstrcat(p, names, *names ? " " : "",
+                                signal_name(p, signo), NULL);
+        }
+    }
+    return *names ? names : "none";
+}
+
+static int post_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
+                       server_rec *s)
+{
+    apr_status_t rv;
+
+    if (ap_state_query(AP_SQ_MAIN_STATE) == AP_SQ_MS_CREATE_PRE_CONFIG) {
+        return OK;
+    }
+    if (!config.enabled) {
+        ap_log_error(APLOG_MARK, APLOG_INFO, 0, s, "sigdefer: off");
+        return OK;
+    }
+    rv = hold_board_create(s);
+    if (rv != APR_SUCCESS) {
+        ap_log_error(APLOG_MARK, APLOG_WARNING, rv, s,
+                     "sigdefer: no shared memory: what is cut at the end of "
+                     "the hold time will not be logged");
+    }
+    ap_log_error(APLOG_MARK, APLOG_INFO, 0, s,
+                 "sigdefer: deferred signals %s; hold %s",
+                 names_of(ptemp, config.signals),
+                 config.hold ? apr_psprintf(ptemp, "%d s", config.hold_seconds)
+                             : "off");
+    return OK;
+}
+
+static void child_status(server_rec *s, pid_t pid, ap_generation_t gen,
+                         int slot, mpm_child_status state)
+{
+    if (state == MPM_CHILD_EXITED && slot >= 0) {
+        hold_board_report(s, slot);
+    }
+}
+
+static int monitor(apr_pool_t *p, server_rec *s)
+{
+    hold_board_report(s, -1);
+    return DECLINED;
+}
+
+/* ---- The child ---------------------------------------------------------- */
+
+static apr_status_t uninstall(void *unused)
+{
+    sigdefer_uninstall();
+    return APR_SUCCESS;
+}
+
+/* At exit httpd unloads its modules, and a signal may still come: the code
+ * stays.
+ */
+static void pin(server_rec *s)
+{
+    Dl_info self;
+
+    if (!dladdr(&sigdefer_module, &self)
+        || !dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE)) {
+        ap_log_error(APLOG_MARK, APLOG_DEBUG, 0, s,
+                     "sigdefer: part of httpd itself, not pinned");
+    }
+}
+
+/* Once in a prefork child; -X runs the child's code in the parent, which
+ * needs no hold: its own signals end its loop by ordinary code.
+ */
+static int child_can_hold(void)
+{
+    int threaded;
+
+    return ap_mpm_query(AP_MPMQ_IS_THREADED, &threaded) == APR_SUCCESS
+           && threaded == AP_MPMQ_NOT_SUPPORTED
+           && !ap_exists_config_define("ONE_PROCESS")
+           && !ap_exists_config_define("DEBUG");
+}
+
+/* Late, so that what other modules register in their child_init is found and
+ * kept, as if they had been there before.
+ */
+static void child_init(apr_pool_t *pchild, server_rec *s)
+{
+    sigdefer_set_t signals = config.signals;
+    apr_status_t rv;
+    int hold = config.hold && child_can_hold();
+
+    if (!config.enabled) {
+        return;
+    }
+    pin(s);
+    main_server = s;
+    if (hold) {
+        signals |= HELD_SIGNALS;
+    }
+    rv = sigdefer_install(signals);
+    if (rv != 0) {
+        ap_log_error(APLOG_MARK, APLOG_ERR, rv, s,
+                     "sigdefer: this child runs without deferred signals");
+        return;
+    }
+    apr_pool_pre_cleanup_register(pchild, NULL, uninstall);
+    if (hold) {
+        rv = hold_child_init(pchild, config.hold_seconds);
+        is_holding = rv == APR_SUCCESS;
+        if (rv != APR_SUCCESS) {
+            ap_log_error(APLOG_MARK, APLOG_ERR, rv, s,
+                         "sigdefer: this child cannot hold: a restart cuts "
+                         "what it serves");
+        }
+    }
+    if (config.reap == SIGDEFER_REAP_SIGNAL) {
+        rv = sigdefer_reap_on_signal();
+        if (rv != 0) {
+            ap_log_error(APLOG_MARK, APLOG_ERR, rv, s,
+                         "sigdefer: this child does not reap");
+        }
+    }
+}
+
+static void adopted(int signo, const struct sigaction *found)
+{
+    char name[16];
+    const char *owner = NULL;
+    Dl_info info;
+
+    if (!(found->sa_flags & SA_SIGINFO) && found->sa_handler == SIG_DFL) {
+        owner = "the default";
+    }
+    else if (!(found->sa_flags & SA_SIGINFO)
+             && found->sa_handler == SIG_IGN) {
+        owner = "ignore";
+    }
+    else if (dladdr((void *)found->sa_sigaction, &info) && info.dli_fname) {
+        owner = apr_filepath_name_get(info.dli_fname);
+    }
+    else {
+        apr_snprintf(name, sizeof(name), "%pp", (void *)&found->sa_sigaction);
+        owner = name;
+    }
+    ap_log_error(APLOG_MARK, APLOG_INFO, 0, main_server,
+                 "sigdefer: SIG%s: handler of %s found in place of ours, "
+                 "adopted", signal_name(main_server->process->pool, signo),
+                 owner);
+}
+
+/* TERM and HUP at each connection, and one of the others: a look is a system
+ * call, and so a connection has three.
+ */
+static void look_behind(void)
+{
+    sigdefer_set_t others = sigdefer_managed() & ~HELD_SIGNALS;
+    apr_uint32_t turn = apr_atomic_inc32(&connections_seen);
+    int n = __builtin_popcountll(others);
+
+    for (n = n ? (int)(turn % (apr_uint32_t)n) : 0; n > 0; n--) {
+        others &= others - 1;
+    }
+    sigdefer_check(HELD_SIGNALS | (others & -others), adopted);
+}
+
+static apr_status_t connection_ended(void *unused)
+{
+    if (apr_atomic_dec32(&connections_open) == 0
+        && config.reap == SIGDEFER_REAP_IDLE) {
+        /* nobody here waits for a program of his own now */
+        sigdefer_reap();
+    }
+    return APR_SUCCESS;
+}
+
+/* First of all, so that nothing that has been accepted is ended. */
+static conn_rec *create_connection(apr_pool_t *p, server_rec *s,
+                                   apr_socket_t *csd, long conn_id, void *sbh,
+                                   apr_bucket_alloc_t *alloc)
+{
+    if (sigdefer_state() == SIGDEFER_ON) {
+        if (is_holding) {
+            hold_connection(p, csd, (int)conn_id);
+        }
+        apr_atomic_inc32(&connections_open);
+        apr_pool_cleanup_register(p, NULL, connection_ended,
+                                  apr_pool_cleanup_null);
+        look_behind();
+    }
+    return NULL;
+}
+
+static int pre_close_connection(conn_rec *c)
+{
+    if (is_holding) {
+        hold_before_close(c);
+    }
+    return OK;
+}
+
+static int post_read_request(request_rec *r)
+{
+    if (is_holding && !r->main) {
+        hold_request(r);
+    }
+    return DECLINED;
+}
+
+/* Last of all: what the request has left open, nobody will close. */
+static int log_transaction(request_rec *r)
+{
+    sigdefer_stats_t stats;
+    int depth;
+
+    if (sigdefer_state() != SIGDEFER_ON) {
+        return DECLINED;
+    }
+    if (is_holding) {
+        hold_request(NULL);
+    }
+    depth = sigdefer_close_sections();
+    if (depth > 0) {
+        ap_log_rerror(APLOG_MARK, APLOG_WARNING, 0, r,
+                      "sigdefer: %d critical section(s) left open at the end "
+                      "of \"%s %s\"; closed", depth, r->method, r->uri);
+    }
+    sigdefer_stats(&stats);
+    if (stats.unpaired_leaves != apr_atomic_read32(&leaves_reported)) {
+        apr_uint32_t now = (apr_uint32_t)stats.unpaired_leaves;
+        apr_uint32_t before = apr_atomic_xchg32(&leaves_reported, now);
+
+        ap_log_rerror(APLOG_MARK, APLOG_WARNING, 0, r,
+                      "sigdefer: %u leave(s) without an enter", now - before);
+    }
+    return DECLINED;
+}
+
+/* ---- The module --------------------------------------------------------- */
+
+static const sigdefer_api_t *sigdefer_api(void)
+{
+    static sigdefer_api_t api = {
+        SIGDEFER_API_VERSION, 0, sigdefer_leave_slow, sigdefer_restore,
+        sigdefer_sigaction, sigdefer_signal, sigdefer_pending, sigdefer_state,
+        sigdefer_stats
+    };
+
+    api.section_offset = sigdefer_section_offset();
+    return &api;
+}
+
+static void register_hooks(apr_pool_t *p)
+{
+    APR_REGISTER_OPTIONAL_FN(sigdefer_api);
+
+    ap_hook_pre_config(pre_config, NULL, NULL, APR_HOOK_MIDDLE);
+    ap_hook_post_config(post_config, NULL, NULL, APR_HOOK_MIDDLE);
+    ap_hook_child_status(child_status, NULL, NULL, APR_HOOK_MIDDLE);
+    ap_hook_monitor(monitor, NULL, NULL, APR_HOOK_MIDDLE);
+
+    ap_hook_child_init(child_init, NULL, NULL, APR_HOOK_REALLY_LAST);
+    ap_hook_create_connection(create_connection, NULL, NULL,
+                              APR_HOOK_REALLY_FIRST);
+    ap_hook_pre_close_connection(pre_close_connection, NULL, NULL,
+                                 APR_HOOK_MIDDLE);
+    ap_hook_post_read_request(post_read_request, NULL, NULL,
+                              APR_HOOK_REALLY_FIRST);
+    ap_hook_log_transaction(log_transaction, NULL, NULL,
+                            APR_HOOK_REALLY_LAST);
+}
+
+AP_DECLARE_MODULE(sigdefer) = {
+    STANDARD20_MODULE_STUFF,
+    NULL,                      /* per-directory configuration: none */
+    NULL,
+    NULL,                      /* per-server configuration: the server's own */
+    NULL,
+    directives,
+    register_hooks
+};
