@@ -1,45 +1,148 @@
-# Builds, runs and tests mod_sigdefer.  README.md says what each target is for.
+# Builds, runs and tests mod_sigdefer; "make help" lists what there is.
 
-APXS    ?= $(firstword $(shell command -v apxs apxs2 2>/dev/null) apxs)
-HTTPD   ?= $(shell command -v apache2 || command -v httpd || echo /usr/sbin/apache2)
-MPM     ?= prefork
-PORT    ?= 8080
-CC      ?= gcc
+APXS   ?= apxs
+MPM    ?= prefork
+PORT   ?= 8080
+CC     ?= gcc
+CFLAGS ?= -O2 -g
+BUILD  := build
 
-BUILD   := build
-WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
-           -Wpointer-arith -Wwrite-strings -Wdeclaration-after-statement
-OPT     ?= -O2 -g
-CSTD    := -std=gnu11
-COMMON  := $(CSTD) $(OPT) $(WARN) -fPIC -fvisibility=hidden -D_GNU_SOURCE -I.
-# Only the glue sees httpd's headers; the engine is libc and POSIX.
-HTTPD_INC = $(shell $(APXS) -q EXTRA_CPPFLAGS) \
-            -isystem $(shell $(APXS) -q INCLUDEDIR) \
-            -isystem $(shell $(APXS) -q APR_INCLUDEDIR)
+WARN   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+          -Wpointer-arith -Wwrite-strings -Wdeclaration-after-statement
+COMMON := -std=gnu11 -D_GNU_SOURCE -I. $(WARN)
+PLUGIN := $(COMMON) -fPIC -fvisibility=hidden
+SHARED := -shared -Wl,-z,relro,-z,now
 
-# httpd's hooks have parameters that not everyone needs, and its module record
-# has grown a field that older ones lack.
-GLUE_WARN := -Wno-unused-parameter -Wno-missing-field-initializers
+# Only the glue sees httpd's headers; the engine is libc and POSIX.  httpd's
+# hooks have parameters that not everyone needs, and its module record has
+# grown a field that older ones lack.
+HTTPD_INC  = $(shell $(APXS) -q EXTRA_CPPFLAGS) \
+             -isystem $(shell $(APXS) -q INCLUDEDIR) \
+             -isystem $(shell $(APXS) -q APR_INCLUDEDIR)
+HTTPD_WARN := -Wno-unused-parameter -Wno-missing-field-initializers
 
-ENGINE_SRC := $(wildcard sigdefer/*.c)
-HOLD_SRC   := $(wildcard hold/*.c)
-ENGINE_OBJ := $(ENGINE_SRC:%.c=$(BUILD)/%.o)
-HOLD_OBJ   := $(HOLD_SRC:%.c=$(BUILD)/%.o)
+ENGINE := $(wildcard sigdefer/*.c)
+GLUE   := mod_sigdefer.c $(wildcard hold/*.c)
+HEADERS := mod_sigdefer.h $(wildcard sigdefer/*.h hold/*.h)
+TESTS  := $(patsubst sigdefer/test/%.c,$(BUILD)/test/%, \
+                     $(wildcard sigdefer/test/test_*.c))
+PROBES := $(BUILD)/t/mod_probe_linked.so $(BUILD)/t/mod_probe_soft.so
+MODULE := $(BUILD)/mod_sigdefer.so
+BENCHES := sections cost restart
 
-all: $(BUILD)/mod_sigdefer.so
+.PHONY: all help deps run demo test lint sanitize bench install clean \
+        $(BENCHES:%=bench-%)
 
-$(ENGINE_OBJ): $(BUILD)/%.o: %.c mod_sigdefer.h $(wildcard sigdefer/*.h)
+all: deps-build $(MODULE)
+
+help:
+	@sed -n 's/^#: //p' $(MAKEFILE_LIST)
+
+#: make                 build/mod_sigdefer.so
+#: make deps            install what all of the targets need (Debian)
+#: make run             a private httpd with the module; PORT=8080 MPM=prefork
+#: make demo            restarts under load, with and without the module
+#: make test            all tests, under prove
+#: make lint            warnings as errors, clang-tidy, cppcheck, formatting
+#: make sanitize        the engine under ASan, UBSan, TSan; httpd -X in valgrind
+#: make bench           all of the following
+#: make bench-sections  what a critical section costs
+#: make bench-cost      what the module costs when nothing happens
+#: make bench-restart   what restarts lose, with and without the module
+#: make install         into the httpd that apxs belongs to
+#: make clean           remove build/
+
+deps-%:
+	@scripts/deps $*
+
+deps: ; @scripts/deps build demo test bench lint sanitize
+
+# ---- The module ----------------------------------------------------------
+
+$(ENGINE:%.c=$(BUILD)/%.o): $(BUILD)/%.o: %.c $(HEADERS)
 	@mkdir -p $(@D)
-	$(CC) $(COMMON) $(CFLAGS) -c -o $@ $<
+	$(CC) $(PLUGIN) $(CFLAGS) -c -o $@ $<
 
-$(HOLD_OBJ): $(BUILD)/%.o: %.c mod_sigdefer.h hold/hold.h sigdefer/engine.h
+$(GLUE:%.c=$(BUILD)/%.o): $(BUILD)/%.o: %.c $(HEADERS)
 	@mkdir -p $(@D)
-	$(CC) $(COMMON) $(HTTPD_INC) $(CFLAGS) -c -o $@ $<
+	$(CC) $(PLUGIN) $(HTTPD_WARN) $(HTTPD_INC) $(CFLAGS) -c -o $@ $<
 
-$(BUILD)/mod_sigdefer.o: mod_sigdefer.c mod_sigdefer.h hold/hold.h \
-                         sigdefer/engine.h
+# what compiles needs what is installed first, also under make -j
+$(ENGINE:%.c=$(BUILD)/%.o) $(GLUE:%.c=$(BUILD)/%.o): | deps-build
+
+$(MODULE): $(ENGINE:%.c=$(BUILD)/%.o) $(GLUE:%.c=$(BUILD)/%.o)
+	$(CC) $(SHARED) $(LDFLAGS) -o $@ $^ -pthread -ldl
+
+install: all
+	install -d "$(DESTDIR)$(shell $(APXS) -q LIBEXECDIR)" \
+	           "$(DESTDIR)$(shell $(APXS) -q INCLUDEDIR)"
+	install -m 644 $(MODULE) "$(DESTDIR)$(shell $(APXS) -q LIBEXECDIR)"
+	install -m 644 mod_sigdefer.h "$(DESTDIR)$(shell $(APXS) -q INCLUDEDIR)"
+
+clean:
+	rm -rf $(BUILD)
+
+# ---- Trying it -----------------------------------------------------------
+
+DEMO := $(BUILD)/mod_sigdefer_demo.so
+
+$(DEMO): demo/mod_sigdefer_demo.c mod_sigdefer.h
 	@mkdir -p $(@D)
-	$(CC) $(COMMON) $(HTTPD_INC) $(GLUE_WARN) $(CFLAGS) -c -o $@ $<
+	$(CC) $(PLUGIN) $(HTTPD_WARN) $(HTTPD_INC) $(CFLAGS) $(SHARED) -o $@ $<
 
-$(BUILD)/mod_sigdefer.so: $(BUILD)/mod_sigdefer.o $(HOLD_OBJ) $(ENGINE_OBJ)
-	$(CC) -shared $(LDFLAGS) -Wl,-z,relro,-z,now -o $@ $^ -pthread -ldl
+run: deps-build deps-demo $(MODULE) $(DEMO)
+	@demo/run --port $(PORT) --mpm $(MPM)
+
+demo: deps-build deps-demo $(MODULE) $(BUILD)/bench/load
+	@demo/restart --mpm $(MPM)
+
+# ---- Tests ---------------------------------------------------------------
+
+$(TESTS): $(BUILD)/test/%: sigdefer/test/%.c sigdefer/test/tap.h $(ENGINE) \
+                           $(HEADERS)
+	@mkdir -p $(@D)
+	$(CC) $(COMMON) $(CFLAGS) -o $@ $< $(ENGINE) -pthread
+
+$(BUILD)/t/mod_probe_soft.so: SOFT := -DSIGDEFER_SOFT
+$(PROBES): t/c-modules/probe/mod_probe.c mod_sigdefer.h
+	@mkdir -p $(@D)
+	$(CC) $(PLUGIN) $(HTTPD_WARN) $(HTTPD_INC) $(SOFT) $(CFLAGS) $(SHARED) \
+	      -o $@ $<
+
+test: deps-build deps-test $(MODULE) $(PROBES) $(TESTS)
+	@t/run $(TESTS) $(wildcard sigdefer/test/*.t)
+
+lint: deps-build deps-lint
+	@scripts/lint
+
+sanitize: deps-build deps-sanitize $(MODULE)
+	@scripts/sanitize
+
+# ---- Benches -------------------------------------------------------------
+
+$(BUILD)/bench/load: bench/load.c
+	@mkdir -p $(@D)
+	$(CC) $(COMMON) $(CFLAGS) -o $@ $< -pthread
+
+$(BUILD)/bench/libsigdefer.so: $(ENGINE) $(HEADERS)
+	@mkdir -p $(@D)
+	$(CC) $(PLUGIN) $(CFLAGS) $(SHARED) -o $@ $(ENGINE) -pthread
+
+SECTIONS := $(BUILD)/bench/sections $(BUILD)/bench/lua_alloc
+
+$(BUILD)/bench/lua_alloc: LUA = $(shell pkg-config --cflags --libs lua5.4)
+$(SECTIONS): $(BUILD)/bench/%: bench/%.c bench/brackets.h mod_sigdefer.h \
+                               $(BUILD)/bench/libsigdefer.so
+	$(CC) $(COMMON) $(CFLAGS) -o $@ $< -L$(BUILD)/bench -lsigdefer \
+	      -Wl,-rpath,'$$ORIGIN' $(LUA) -pthread
+
+bench-sections: deps-build deps-bench $(SECTIONS)
+	@bench/sections.pl --check
+
+bench-cost: deps-build deps-bench $(MODULE)
+	@bench/cost.pl --check
+
+bench-restart: deps-build deps-bench $(MODULE) $(BUILD)/bench/load
+	@bench/restart.pl --check
+
+bench: $(BENCHES:%=bench-%)

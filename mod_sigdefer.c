@@ -193,9 +193,13 @@ static const char *set_signals(cmd_parms *cmd, void *dummy, int argc,
     }
     for (i = 0; i < argc; i++) {
         const char *name = argv[i];
-        char sign = *name == '+' || *name == '-' ? *name++ : '\0';
-        int signo = parse_signal(name);
+        char sign = '\0';
+        int signo;
 
+        if (*name == '+' || *name == '-') {
+            sign = *name++;
+        }
+        signo = parse_signal(name);
         if (signo == 0) {
             return apr_psprintf(cmd->pool,
                                 "%s: '%s' is no signal that can be deferred; "
@@ -358,6 +362,7 @@ static void pin(server_rec *s)
 {
     Dl_info self;
 
+    /* cppcheck-suppress leakReturnValNotUsed; it is never to be closed */
     if (!dladdr(&sigdefer_module, &self)
         || !dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE)) {
         ap_log_error(APLOG_MARK, APLOG_DEBUG, 0, s,

@@ -29,6 +29,7 @@
  * what is AS-safe is done: no hooks, no pool cleanups, no exit().
  */
 
+#include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -49,7 +50,8 @@
 
 /* Of this process; all but the volatile ones r/o after hold_child_init(). */
 static struct {
-    pid_t pid;                 /* a forked program does not hold */
+    pid_t pid;                 /* a program that it has forked does not hold;
+                                * 0 there, and before hold_child_init() */
     int seconds;
     timer_t timer;
     ap_unixd_mpm_retained_data *mpm;
@@ -202,7 +204,7 @@ void hold_connection(apr_pool_t *p, apr_socket_t *csd, int slot)
 {
     apr_os_sock_t fd;
 
-    if (getpid() != hold.pid || apr_os_sock_get(&fd, csd) != APR_SUCCESS) {
+    if (hold.pid == 0 || apr_os_sock_get(&fd, csd) != APR_SUCCESS) {
         return;
     }
     hold.fd = fd;
@@ -237,6 +239,11 @@ static apr_status_t child_leaves(void *unused)
     return APR_SUCCESS;
 }
 
+static void forked(void)
+{
+    hold.pid = 0;
+}
+
 /* The highest real-time signal that nobody uses. */
 static int unused_signal(void)
 {
@@ -257,6 +264,7 @@ apr_status_t hold_child_init(apr_pool_t *pchild, int seconds)
     struct sigaction act;
     struct sigevent event;
     int signo = unused_signal();
+    apr_status_t rv;
 
     memset(&act, 0, sizeof(act));
     memset(&event, 0, sizeof(event));
@@ -277,6 +285,10 @@ apr_status_t hold_child_init(apr_pool_t *pchild, int seconds)
     if (timer_create(CLOCK_MONOTONIC, &event, &hold.timer) != 0
         || sigaction(signo, &act, NULL) != 0) {
         return errno;
+    }
+    rv = pthread_atfork(NULL, NULL, forked);
+    if (rv != APR_SUCCESS) {
+        return rv;
     }
     hold.pid = getpid();
     hold.seconds = seconds;

@@ -142,9 +142,15 @@ int action_is_our_process(void)
     return atomic_load_explicit(&process, memory_order_relaxed) == getpid();
 }
 
-const struct sigaction *action_registered(int signo)
+const struct sigaction *action_of(int signo, action_turn_e turn)
 {
-    return atomic_load(&registered[signo]);
+    return atomic_load(turn == ACTION_REGISTERED ? &registered[signo]
+                                                 : &behind[signo]);
+}
+
+static const struct sigaction *registered_action(int signo)
+{
+    return action_of(signo, ACTION_REGISTERED);
 }
 
 /* The flags that mean something to us; libc adds one of its own. */
@@ -161,6 +167,7 @@ static int same_action(const struct sigaction *a, const struct sigaction *b)
 
 static action_block_t *add_block(action_block_t *first)
 {
+    /* cppcheck-suppress invalidFunctionArg; -1 goes with MAP_ANONYMOUS */
     action_block_t *block = mmap(NULL, sizeof(*block), PROT_READ | PROT_WRITE,
                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -236,14 +243,14 @@ static int put_in_front(int signo, const struct sigaction *action)
         ours.sa_flags |= SA_RESTART;
     }
     if (atomic_load(&adopted) & SIGDEFER_BIT(signo)) {
-        os_mark_add(&ours.sa_mask);
+        os_mark_kernel(&ours.sa_mask);
     }
     return sigaction(signo, &ours, NULL) == 0 ? 0 : errno;
 }
 
 void action_put_in_front(int signo)
 {
-    put_in_front(signo, action_registered(signo));
+    put_in_front(signo, registered_action(signo));
 }
 
 void action_reset(int signo, const struct sigaction *action)
@@ -268,22 +275,25 @@ int action_guard(int signo)
  * noticed yet means that one when it calls on.  An adopted one stands behind
  * us, and may call us, too.
  */
-const struct sigaction *action_for_arrival(int signo, int *is_call)
+action_turn_e action_turn(int signo)
 {
-    const struct sigaction *action = action_registered(signo);
     struct sigaction in_kernel;
+    int marks;
 
-    *is_call = 0;
-    if (!(atomic_load(&adopted) & SIGDEFER_BIT(signo)) || os_mark_take()) {
-        return action;
+    if (!action_is_adopted(signo)) {
+        return ACTION_REGISTERED;
     }
-    if (sigaction(signo, NULL, &in_kernel) == 0 && !is_ours(&in_kernel)
-        && in_kernel.sa_sigaction != action->sa_sigaction) {
-        /* somebody new in front: the adopted one comes after him */
-        return action;
+    marks = os_marks_take();
+    if (marks & OS_MARK_KERNEL) {
+        return ACTION_REGISTERED;
     }
-    *is_call = 1;
-    return atomic_load(&behind[signo]);
+    if (marks & OS_MARK_ADOPTED) {
+        return ACTION_CALLED;
+    }
+    return sigaction(signo, NULL, &in_kernel) == 0
+           && in_kernel.sa_sigaction
+              == registered_action(signo)->sa_sigaction
+           ? ACTION_BEHIND : ACTION_REGISTERED;
 }
 
 int action_is_adopted(int signo)
@@ -385,7 +395,7 @@ void sigdefer_uninstall(void)
         if ((atomic_load(&managed) & SIGDEFER_BIT(signo))
             && sigaction(signo, NULL, &in_kernel) == 0
             && is_ours(&in_kernel)) {
-            sigaction(signo, action_registered(signo), NULL);
+            sigaction(signo, registered_action(signo), NULL);
         }
     }
     atomic_store(&managed, 0);
@@ -397,7 +407,7 @@ void sigdefer_uninstall(void)
 /* What its owner registered last: in the kernel, if he went behind our back. */
 static void registered_by_owner(int signo, struct sigaction *action)
 {
-    const struct sigaction *ours = action_registered(signo);
+    const struct sigaction *ours = registered_action(signo);
 
     if (ours && sigaction(signo, NULL, action) == 0 && is_ours(action)) {
         *action = *ours;
@@ -491,7 +501,7 @@ void sigdefer_guard(sigdefer_set_t set, sigdefer_guard_fn *look)
  */
 static void adopt(int signo, const struct sigaction *found)
 {
-    const struct sigaction *before = action_registered(signo);
+    const struct sigaction *before = registered_action(signo);
     const struct sigaction *action = keep(found);
 
     if (!action) {
@@ -512,7 +522,7 @@ static int is_as_we_left_it(int signo, const struct sigaction *found)
 {
     return is_ours(found)
            || (action_is_ignore(found)
-               && action_is_ignore(action_registered(signo)));
+               && action_is_ignore(registered_action(signo)));
 }
 
 void sigdefer_check(sigdefer_set_t set, sigdefer_adopted_fn *tell)

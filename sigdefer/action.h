@@ -38,15 +38,22 @@ void deliver_signal(int signo, siginfo_t *info, void *context);
 int action_in_force(void);
 int action_is_our_process(void);
 
+/** Who has called our handler, and so, whose turn it is. */
+typedef enum {
+    ACTION_REGISTERED,         /* the kernel, or somebody in front of us whom
+                                * no check has found yet */
+    ACTION_BEHIND,             /* the adopted handler, which has gone in front
+                                * again: what stood before it */
+    ACTION_CALLED              /* the adopted handler, called by us: the same,
+                                * but part of its run, and no arrival */
+} action_turn_e;
+
+action_turn_e action_turn(int signo);
+
 /**
- * The action to run for a signal that has arrived: the registered one, or, if
- * that one is calling us, what stood before it.
- * @param signo the signal
- * @param is_call set to 1 if the adopted handler calls us: that is part of
- *        its run, and no arrival
- * @return the action, NULL if there is none
+ * The action whose turn it is, as it is registered now; NULL if there is none.
  */
-const struct sigaction *action_for_arrival(int signo, int *is_call);
+const struct sigaction *action_of(int signo, action_turn_e turn);
 
 /**
  * Whether the registered action is a foreign one that was found.
@@ -57,11 +64,6 @@ int action_is_adopted(int signo);
  * Whether the kernel calls us first for a signal.
  */
 int action_is_in_front(int signo);
-
-/**
- * The registered action.
- */
-const struct sigaction *action_registered(int signo);
 
 /**
  * SA_RESETHAND: the default, unless somebody has registered another since.

@@ -26,7 +26,7 @@
  * While a replay has more to do, its handlers run with all managed signals
  * blocked, so that what arrives comes after what is queued, and a section in
  * a handler does not begin a second replay.  The last one runs with its true
- * mask.  That mask is the replay's only lasting mark: a handler that leaves
+ * mask, unless something has arrived meanwhile.  That mask is the replay's only lasting mark: a handler that leaves
  * by siglongjmp() takes it along, and the rest of the queue waits for the
  * next leave, the next signal or the next sigdefer_close_sections().
  */
@@ -76,6 +76,9 @@ static void run_default(int signo)
 static void run(const struct sigaction *action, int signo, siginfo_t *info,
                 void *context)
 {
+    int marked = action_is_adopted(signo)
+                 && action == action_of(signo, ACTION_REGISTERED);
+
     if (!action || action_is_ignore(action)) {
         stats_count(ignored);
     }
@@ -86,11 +89,17 @@ static void run(const struct sigaction *action, int signo, siginfo_t *info,
         if (action->sa_flags & SA_RESETHAND) {
             action_reset(signo, action);
         }
+        if (marked) {
+            os_mark_adopted(1);
+        }
         if (action->sa_flags & SA_SIGINFO) {
             action->sa_sigaction(signo, info, context);
         }
         else {
             action->sa_handler(signo);
+        }
+        if (marked) {
+            os_mark_adopted(0);
         }
     }
 }
@@ -102,15 +111,22 @@ static void run_queued(queue_entry_t *entry, sigdefer_set_t interrupted,
                        int is_last, void *context)
 {
     int signo = entry->info.si_signo;
-    const struct sigaction *action = action_registered(signo);
+    const struct sigaction *action = action_of(signo, entry->turn);
+    sigset_t arrived;
     sigset_t mask;
 
     sigemptyset(&mask);
-    os_set_add(&mask, interrupted | os_set_of(&action->sa_mask));
-    if (!(action->sa_flags & SA_NODEFER)) {
+    os_set_add(&mask, interrupted);
+    if (action) {
+        os_set_add(&mask, os_set_of(&action->sa_mask));
+    }
+    if (!action || !(action->sa_flags & SA_NODEFER)) {
         os_set_add(&mask, SIGDEFER_BIT(signo));
     }
-    if (!is_last) {
+    /* the true mask would let in what has arrived before the handler begins */
+    sigpending(&arrived);
+    if (!is_last
+        || (os_set_of(&arrived) & sigdefer_managed() & ~os_set_of(&mask))) {
         os_set_add(&mask, sigdefer_managed());
     }
     stats_count(replayed);
@@ -143,7 +159,7 @@ static int next_unblocked(sigdefer_set_t blocked, queue_entry_t *entry)
 /* Work off the queue in a handler's frame, then run what has just arrived, if
  * anything has.
  */
-static void replay(int is_fresh, int signo, siginfo_t *info,
+static void replay(int is_fresh, action_turn_e turn, siginfo_t *info,
                    ucontext_t *context)
 {
     sigdefer_set_t interrupted = os_set_of(&context->uc_sigmask);
@@ -173,7 +189,7 @@ static void replay(int is_fresh, int signo, siginfo_t *info,
     pthread_sigmask(SIG_SETMASK, &frame, NULL);
     if (is_fresh) {
         stats_count(direct);
-        run(action_registered(signo), signo, info, context);
+        run(action_of(info->si_signo, turn), info->si_signo, info, context);
     }
 }
 
@@ -222,7 +238,7 @@ void section_replay(void)
 
         memset(&context, 0, sizeof(context));
         context.uc_sigmask = before;
-        replay(0, 0, NULL, &context);
+        replay(0, ACTION_REGISTERED, NULL, &context);
     }
     stats_add(handed_back, queue_hand_on());
 }
@@ -242,24 +258,18 @@ static void hold_back(ucontext_t *context)
     os_set_add(&context->uc_sigmask, managed);
 }
 
-static void defer(int signo, const siginfo_t *info, ucontext_t *context)
+static void defer(const siginfo_t *info, action_turn_e turn,
+                  ucontext_t *context)
 {
-    siginfo_t unknown;
     queue_t *queue = section_thread.queue;
 
-    if (!info) {
-        memset(&unknown, 0, sizeof(unknown));
-        unknown.si_signo = signo;
-        unknown.si_code = SI_USER;
-        info = &unknown;
-    }
     if (!queue) {
         queue = section_thread.queue = queue_claim();
     }
     if (queue && queue_has_tick(queue, info)) {
         stats_count(merged);
     }
-    else if (queue && queue_push(queue, info)) {
+    else if (queue && queue_push(queue, info, turn)) {
         stats_count(deferred);
     }
     else if (context) {
@@ -281,58 +291,78 @@ static void defer(int signo, const siginfo_t *info, ucontext_t *context)
     }
 }
 
+/* Whether what a handler has been given is the kernel's, and can be read. */
+static int is_frame(const void *local, int signo, const siginfo_t *info,
+                    const void *context)
+{
+    return os_in_signal_frame(local, info)
+           && os_in_signal_frame(local, context) && info->si_signo == signo;
+}
+
+/* A signal that reaches the thread inside a section, with something queued, or
+ * while the bell is on its way.
+ */
+static void arrive(action_turn_e turn, siginfo_t *info, ucontext_t *context,
+                   int is_bell)
+{
+    if (is_bell && section_depth() > 0) {
+        section_thread.ringing = 0;     /* too late: the next leave */
+    }
+    else if (section_depth() > 0 || (section_thread.ringing && !is_bell)) {
+        /* inside, or the bell's frame has been made and has not come as far
+         * as to block what comes after the queue
+         */
+        defer(info, turn, context);
+    }
+    else if (context) {
+        replay(!is_bell, turn, info, context);
+    }
+    else {
+        /* a handler of the plain kind calls us: what it interrupted is not
+         * known, so what is queued waits for the next leave
+         */
+        stats_count(direct);
+        run(action_of(info->si_signo, turn), info->si_signo, info, context);
+    }
+}
+
 void deliver_signal(int signo, siginfo_t *info, void *context)
 {
     int saved_errno = errno;
-    const struct sigaction *action;
-    int is_call;
+    action_turn_e turn;
+    int is_bell = section_thread.ringing == signo
+                  && is_frame(&saved_errno, signo, info, context)
+                  && os_is_from_here(info);
 
-    if (action_guard(signo)) {
+    if (!is_bell && action_guard(signo)) {
         errno = saved_errno;
         return;
     }
-    action = action_for_arrival(signo, &is_call);
-    if (is_call || !action_in_force()
+    turn = action_turn(signo);
+    if (turn == ACTION_CALLED || !action_in_force()
         || (section_depth() <= 0 && !section_is_pending()
             && !section_thread.ringing)
         || !action_is_our_process()) {
         stats_count(direct);
-        run(action, signo, info, context);
+        run(action_of(signo, turn), signo, info, context);
+    }
+    else if (is_frame(&saved_errno, signo, info, context)) {
+        arrive(turn, info, context, is_bell);
     }
     else {
-        int is_frame = os_in_signal_frame(&saved_errno, info)
-                       && os_in_signal_frame(&saved_errno, context)
-                       && info->si_signo == signo;
-        int is_bell = section_thread.ringing == signo && is_frame
-                      && os_is_from_here(info);
+        siginfo_t unknown;
 
-        if (is_bell && section_depth() > 0) {
-            section_thread.ringing = 0;     /* too late: the next leave */
-        }
-        else if (section_depth() > 0
-                 || (section_thread.ringing && !is_bell)) {
-            /* inside, or the bell's frame has been made and has not come as
-             * far as to block what comes after the queue
-             */
-            defer(signo, is_frame ? info : NULL, is_frame ? context : NULL);
-        }
-        else if (is_frame) {
-            replay(!is_bell, signo, info, context);
-        }
-        else {
-            /* a handler of the plain kind calls us: what it interrupted is
-             * not known, so what is queued waits for the next leave
-             */
-            stats_count(direct);
-            run(action, signo, info, context);
-        }
+        memset(&unknown, 0, sizeof(unknown));
+        unknown.si_signo = signo;
+        unknown.si_code = SI_USER;
+        arrive(turn, &unknown, NULL, 0);
     }
     errno = saved_errno;
 }
 
 void sigdefer_call_adopted(int signo)
 {
-    const struct sigaction *action = action_registered(signo);
+    const struct sigaction *action = action_of(signo, ACTION_REGISTERED);
     siginfo_t info;
     ucontext_t context;
 

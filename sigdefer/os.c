@@ -12,8 +12,8 @@
  */
 
 /* Linux first.  Elsewhere a signal given back to the kernel loses its
- * siginfo, threads are taken to live until the process ends, and the entry
- * mark is a signal that a program might block.
+ * siginfo, threads are taken to live until the process ends, and the marks
+ * are signals that a program might block.
  */
 
 #include <pthread.h>
@@ -37,9 +37,20 @@ static void set_store(sigset_t *signals, sigdefer_set_t set)
 }
 
 /* libc keeps the first real-time signals for itself and lets no program block
- * them.  33 makes setuid() act on all threads, and waits while we hold it.
+ * them: with one it cancels threads, with one it makes setuid() act on all.
+ * Both wait while we hold them.
  */
-#define MARK SIGDEFER_BIT(33)
+#define MARK_KERNEL SIGDEFER_BIT(33)
+#define MARK_ADOPTED SIGDEFER_BIT(32)
+
+/* By system call, since libc would leave the marks alone. */
+static sigdefer_set_t change_mask(int how, sigdefer_set_t set)
+{
+    sigdefer_set_t before = 0;
+
+    syscall(SYS_rt_sigprocmask, how, &set, &before, sizeof(set));
+    return before;
+}
 
 #else
 
@@ -69,7 +80,19 @@ static void set_store(sigset_t *signals, sigdefer_set_t set)
     }
 }
 
-#define MARK SIGDEFER_BIT(SIGURG)
+#define MARK_KERNEL SIGDEFER_BIT(SIGURG)
+#define MARK_ADOPTED SIGDEFER_BIT(SIGIO)
+
+static sigdefer_set_t change_mask(int how, sigdefer_set_t set)
+{
+    sigset_t signals;
+    sigset_t before;
+
+    sigemptyset(&signals);
+    set_store(&signals, set);
+    pthread_sigmask(how, &signals, &before);
+    return os_set_of(&before);
+}
 
 #endif
 
@@ -91,9 +114,22 @@ void os_set_remove(sigset_t *signals, sigdefer_set_t set)
     set_store(signals, os_set_of(signals) & ~set);
 }
 
-void os_mark_add(sigset_t *mask)
+void os_mark_kernel(sigset_t *mask)
 {
-    os_set_add(mask, MARK);
+    os_set_add(mask, MARK_KERNEL);
+}
+
+int os_marks_take(void)
+{
+    sigdefer_set_t before = change_mask(SIG_UNBLOCK, MARK_KERNEL);
+
+    return ((before & MARK_KERNEL) ? OS_MARK_KERNEL : 0)
+           | ((before & MARK_ADOPTED) ? OS_MARK_ADOPTED : 0);
+}
+
+void os_mark_adopted(int on)
+{
+    change_mask(on ? SIG_BLOCK : SIG_UNBLOCK, MARK_ADOPTED);
 }
 
 #ifdef __linux__
@@ -116,7 +152,19 @@ int os_resend_to_thread(const siginfo_t *info)
 
 int os_resend_to_process(const siginfo_t *info)
 {
-    return syscall(SYS_rt_sigqueueinfo, getpid(), info->si_signo, info) == 0
+    siginfo_t queued = *info;
+
+    if (syscall(SYS_rt_sigqueueinfo, getpid(), info->si_signo, info) == 0) {
+        return 0;
+    }
+    if (errno != EPERM) {
+        return errno;
+    }
+    /* what looks as if the kernel or kill() had sent it may be sent by the
+     * main thread only; sender and value are kept
+     */
+    queued.si_code = SI_QUEUE;
+    return syscall(SYS_rt_sigqueueinfo, getpid(), info->si_signo, &queued) == 0
            ? 0 : errno;
 }
 
@@ -129,16 +177,6 @@ int os_is_from_here(const siginfo_t *info)
         return info->si_pid == 0;
     }
     return info->si_code == SI_TKILL && info->si_pid == getpid();
-}
-
-/* By system call, since libc would leave the mark alone. */
-int os_mark_take(void)
-{
-    sigdefer_set_t mark = MARK;
-    sigdefer_set_t before = 0;
-
-    syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &mark, &before, sizeof(mark));
-    return (before & MARK) != 0;
 }
 
 #else
@@ -167,17 +205,6 @@ int os_resend_to_process(const siginfo_t *info)
 int os_is_from_here(const siginfo_t *info)
 {
     return info->si_pid == getpid();
-}
-
-int os_mark_take(void)
-{
-    sigset_t mark;
-    sigset_t before;
-
-    sigemptyset(&mark);
-    os_mark_add(&mark);
-    pthread_sigmask(SIG_UNBLOCK, &mark, &before);
-    return (os_set_of(&before) & MARK) != 0;
 }
 
 #endif

@@ -52,17 +52,30 @@ int os_resend_to_process(const siginfo_t *info);
 int os_is_from_here(const siginfo_t *info);
 
 /**
- * The entry mark is a signal that no program blocks.  It is in the mask with
- * which the kernel calls us, and is taken out before we call anybody: where
- * it is missing, we have been called by another handler.
+ * Marks are signals that no program blocks; in the mask of a handler they say
+ * who calls.  They go with the mask: a siglongjmp() leaves none behind.
+ *
+ * OS_MARK_KERNEL is in the mask with which the kernel calls us, and is taken
+ * out before we call anybody.  OS_MARK_ADOPTED is there while a foreign
+ * handler runs that we have adopted.
  */
-void os_mark_add(sigset_t *mask);
+#define OS_MARK_KERNEL 1
+#define OS_MARK_ADOPTED 2
 
 /**
- * Take the mark out of the calling thread's mask.
- * @return 1: it was there; 0: it was not
+ * Put the mark into the mask of an action for the kernel.
  */
-int os_mark_take(void);
+void os_mark_kernel(sigset_t *mask);
+
+/**
+ * The marks in the calling thread's mask; OS_MARK_KERNEL is taken out.
+ */
+int os_marks_take(void);
+
+/**
+ * Put OS_MARK_ADOPTED into the calling thread's mask, or take it out.
+ */
+void os_mark_adopted(int on);
 
 /**
  * Whether a pointer that a handler was given can be read: a handler of the

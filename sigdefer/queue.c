@@ -37,6 +37,7 @@ int queue_pool_init(void)
     if (pool) {
         return 0;
     }
+    /* cppcheck-suppress invalidFunctionArg; -1 goes with MAP_ANONYMOUS */
     memory = mmap(NULL, POOL_SIZE * sizeof(queue_t), PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
@@ -101,7 +102,7 @@ uint64_t queue_clock(void)
  * the next entry and is done before we go on.  If a handler jumps out of our
  * frame there, the entry is never ready, and the pop skips it.
  */
-int queue_push(queue_t *queue, const siginfo_t *info)
+int queue_push(queue_t *queue, const siginfo_t *info, int turn)
 {
     unsigned index = load(queue->tail);
     queue_entry_t *entry;
@@ -116,6 +117,7 @@ int queue_push(queue_t *queue, const siginfo_t *info)
                                                     memory_order_relaxed));
     entry = &queue->entries[index % QUEUE_SIZE];
     entry->info = *info;
+    entry->turn = turn;
     entry->arrived = queue_clock();
     atomic_signal_fence(memory_order_release);
     store(entry->ready, index + 1);
@@ -168,6 +170,7 @@ static int first(queue_t *queue, queue_entry_t *copy, int take_it)
         ready = load(entry->ready) == head + 1;
         atomic_signal_fence(memory_order_acquire);
         copy->info = entry->info;
+        copy->turn = entry->turn;
         copy->arrived = entry->arrived;
         if (ready && !take_it) {
             return 1;

@@ -38,6 +38,7 @@
 typedef struct {
     atomic_uint ready;         /* 1 + the index pushed, when all is filled in */
     siginfo_t info;
+    int turn;                  /* an action_turn_e: whose it is */
     uint64_t arrived;          /* ns, CLOCK_MONOTONIC */
 } queue_entry_t;
 
@@ -73,7 +74,7 @@ queue_t *queue_claim(void);
  * Put a copy of a siginfo at the end.  AS-safe.
  * @return 0: full
  */
-int queue_push(queue_t *queue, const siginfo_t *info);
+int queue_push(queue_t *queue, const siginfo_t *info, int turn);
 
 /**
  * Whether a timer tick of this signal is queued already.  AS-safe.

@@ -48,12 +48,14 @@ static void on_child(int signo, siginfo_t *info, void *context)
 
 int sigdefer_reap_on_signal(void)
 {
+    struct sigaction found;
     struct sigaction act;
-    int rv = sigdefer_sigaction(SIGCHLD, NULL, &chained);
+    int rv = sigdefer_sigaction(SIGCHLD, NULL, &found);
 
-    if (rv != 0) {
+    if (rv != 0 || found.sa_sigaction == on_child) {
         return rv;
     }
+    chained = found;
     memset(&act, 0, sizeof(act));
     act.sa_mask = chained.sa_mask;
     act.sa_sigaction = on_child;
