@@ -22,8 +22,8 @@ HTTPD_INC  = $(shell $(APXS) -q EXTRA_CPPFLAGS) \
 HTTPD_WARN := -Wno-unused-parameter -Wno-missing-field-initializers
 
 ENGINE := $(wildcard sigdefer/*.c)
-GLUE   := mod_sigdefer.c $(wildcard hold/*.c)
-HEADERS := mod_sigdefer.h $(wildcard sigdefer/*.h hold/*.h)
+GLUE   := mod_sigdefer.c $(wildcard hold/*.c mpm/*.c)
+HEADERS := mod_sigdefer.h $(wildcard sigdefer/*.h hold/*.h mpm/*.h)
 TESTS  := $(patsubst sigdefer/test/%.c,$(BUILD)/test/%, \
                      $(wildcard sigdefer/test/test_*.c))
 PROBES := $(BUILD)/t/mod_probe_linked.so $(BUILD)/t/mod_probe_soft.so

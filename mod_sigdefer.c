@@ -70,6 +70,7 @@ static int is_holding;
 static apr_uint32_t connections_open;
 static apr_uint32_t connections_seen;
 static apr_uint32_t leaves_reported;
+static ap_filter_rec_t *before_header_filter;
 
 /* ---- Names of signals --------------------------------------------------- */
 
@@ -293,6 +294,15 @@ static int pre_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp)
     return OK;
 }
 
+/* -X runs the child's code in the parent, which needs no hold: its own signals
+ * end its loop by ordinary code.
+ */
+static int is_one_process(void)
+{
+    return ap_exists_config_define("ONE_PROCESS")
+           || ap_exists_config_define("DEBUG");
+}
+
 static const char *names_of(apr_pool_t *p, sigdefer_set_t set)
 {
     const char *names = "";
@@ -319,11 +329,17 @@ static int post_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
         ap_log_error(APLOG_MARK, APLOG_INFO, 0, s, "sigdefer: off");
         return OK;
     }
-    rv = hold_board_create(s);
-    if (rv != APR_SUCCESS) {
-        ap_log_error(APLOG_MARK, APLOG_WARNING, rv, s,
-                     "sigdefer: no shared memory: what is cut at the end of "
-                     "the hold time will not be logged");
+    if (config.hold && !is_one_process()) {
+        rv = hold_board_create(s);
+        if (rv == APR_SUCCESS) {
+            hold_parent_init(pconf, s, config.hold_seconds);
+        }
+        else {
+            ap_log_error(APLOG_MARK, APLOG_WARNING, rv, s,
+                         "sigdefer: no shared memory: a restart or stop "
+                         "interrupts system calls of requests, and worker "
+                         "and event cut them");
+        }
     }
     ap_log_error(APLOG_MARK, APLOG_INFO, 0, s,
                  "sigdefer: deferred signals %s; hold %s",
@@ -336,14 +352,15 @@ static int post_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
 static void child_status(server_rec *s, pid_t pid, ap_generation_t gen,
                          int slot, mpm_child_status state)
 {
-    if (state == MPM_CHILD_EXITED && slot >= 0) {
-        hold_board_report(s, slot);
+    if (state == MPM_CHILD_EXITED) {
+        hold_board_report(s, config.hold_seconds);
+        hold_board_free(pid);
     }
 }
 
 static int monitor(apr_pool_t *p, server_rec *s)
 {
-    hold_board_report(s, -1);
+    hold_board_report(s, config.hold_seconds);
     return DECLINED;
 }
 
@@ -370,19 +387,6 @@ static void pin(server_rec *s)
     }
 }
 
-/* Once in a prefork child; -X runs the child's code in the parent, which
- * needs no hold: its own signals end its loop by ordinary code.
- */
-static int child_can_hold(void)
-{
-    int threaded;
-
-    return ap_mpm_query(AP_MPMQ_IS_THREADED, &threaded) == APR_SUCCESS
-           && threaded == AP_MPMQ_NOT_SUPPORTED
-           && !ap_exists_config_define("ONE_PROCESS")
-           && !ap_exists_config_define("DEBUG");
-}
-
 /* Late, so that what other modules register in their child_init is found and
  * kept, as if they had been there before.
  */
@@ -390,7 +394,7 @@ static void child_init(apr_pool_t *pchild, server_rec *s)
 {
     sigdefer_set_t signals = config.signals;
     apr_status_t rv;
-    int hold = config.hold && child_can_hold();
+    int hold = config.hold && !is_one_process();
 
     if (!config.enabled) {
         return;
@@ -483,7 +487,7 @@ static conn_rec *create_connection(apr_pool_t *p, server_rec *s,
 {
     if (sigdefer_state() == SIGDEFER_ON) {
         if (is_holding) {
-            hold_connection(p, csd, (int)conn_id);
+            hold_connection(p, csd);
         }
         apr_atomic_inc32(&connections_open);
         apr_pool_cleanup_register(p, NULL, connection_ended,
@@ -504,7 +508,33 @@ static int pre_close_connection(conn_rec *c)
 static int post_read_request(request_rec *r)
 {
     if (is_holding && !r->main) {
-        hold_request(r);
+        hold_request_begins(r);
+    }
+    return DECLINED;
+}
+
+/* The first thing that a response does on its way out is to ask whether the
+ * child is to go; its header is made further down.
+ */
+static apr_status_t before_header(ap_filter_t *f, apr_bucket_brigade *bb)
+{
+    hold_before_header();
+    ap_remove_output_filter(f);
+    return ap_pass_brigade(f->next, bb);
+}
+
+static void insert_filter(request_rec *r)
+{
+    if (is_holding && !r->main) {
+        ap_add_output_filter_handle(before_header_filter, NULL, r,
+                                    r->connection);
+    }
+}
+
+static int process_connection(conn_rec *c)
+{
+    if (is_holding) {
+        hold_thread();
     }
     return DECLINED;
 }
@@ -519,7 +549,7 @@ static int log_transaction(request_rec *r)
         return DECLINED;
     }
     if (is_holding) {
-        hold_request(NULL);
+        hold_request_ends(r);
     }
     depth = sigdefer_close_sections();
     if (depth > 0) {
@@ -564,10 +594,16 @@ static void register_hooks(apr_pool_t *p)
     ap_hook_child_init(child_init, NULL, NULL, APR_HOOK_REALLY_LAST);
     ap_hook_create_connection(create_connection, NULL, NULL,
                               APR_HOOK_REALLY_FIRST);
+    ap_hook_process_connection(process_connection, NULL, NULL,
+                               APR_HOOK_REALLY_FIRST);
     ap_hook_pre_close_connection(pre_close_connection, NULL, NULL,
                                  APR_HOOK_MIDDLE);
     ap_hook_post_read_request(post_read_request, NULL, NULL,
                               APR_HOOK_REALLY_FIRST);
+    before_header_filter = ap_register_output_filter("SIGDEFER_BEFORE_HEADER",
+                                                     before_header, NULL,
+                                                     AP_FTYPE_PROTOCOL - 1);
+    ap_hook_insert_filter(insert_filter, NULL, NULL, APR_HOOK_MIDDLE);
     ap_hook_log_transaction(log_transaction, NULL, NULL,
                             APR_HOOK_REALLY_LAST);
 }

@@ -11,6 +11,9 @@
  * limitations under the License.
  */
 
+#include <time.h>
+#include <unistd.h>
+
 #include "apr_shm.h"
 #include "ap_mpm.h"
 #include "http_log.h"
@@ -21,83 +24,144 @@ APLOG_USE_MODULE(sigdefer);
 
 #define BOARD_KEY "mod_sigdefer_board"
 
+/* A child of the new generation for each, while the old one still serves. */
+#define GENERATIONS 2
+
 /* Made once and never freed: children of older generations still write to it
  * after a restart.
  */
 typedef struct {
-    hold_notice_t *notices;
-    int slots;
+    hold_entry_t *entries;
+    int count;
 } board_t;
 
 static board_t *board;
+
+uint64_t hold_clock(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
 
 apr_status_t hold_board_create(server_rec *s)
 {
     apr_shm_t *shm;
     apr_status_t rv;
-    int slots;
+    int count;
 
     board = ap_retained_data_get(BOARD_KEY);
     if (!board) {
         board = ap_retained_data_create(BOARD_KEY, sizeof(*board));
     }
-    if (board->notices) {
+    if (board->entries) {
         return APR_SUCCESS;
     }
-    rv = ap_mpm_query(AP_MPMQ_HARD_LIMIT_DAEMONS, &slots);
+    rv = ap_mpm_query(AP_MPMQ_HARD_LIMIT_DAEMONS, &count);
     if (rv != APR_SUCCESS) {
         return rv;
     }
-    rv = apr_shm_create(&shm, slots * sizeof(hold_notice_t), NULL,
+    count *= GENERATIONS;
+    rv = apr_shm_create(&shm, count * sizeof(hold_entry_t), NULL,
                         s->process->pool);
     if (rv != APR_SUCCESS) {
         return rv;
     }
-    board->notices = apr_shm_baseaddr_get(shm);
-    memset(board->notices, 0, slots * sizeof(hold_notice_t));
-    board->slots = slots;
+    board->entries = apr_shm_baseaddr_get(shm);
+    memset(board->entries, 0, count * sizeof(hold_entry_t));
+    board->count = count;
     return APR_SUCCESS;
 }
 
-hold_notice_t *hold_board_notice(int slot)
+hold_entry_t *hold_board_entries(int *count)
 {
-    if (!board || !board->notices || slot < 0 || slot >= board->slots) {
-        return NULL;
-    }
-    return &board->notices[slot];
+    *count = board ? board->count : 0;
+    return board ? board->entries : NULL;
 }
 
-static void report(server_rec *s, hold_notice_t *notice)
-{
-    if (notice->depth > 0) {
-        ap_log_error(APLOG_MARK, APLOG_WARNING, 0, s,
-                     "sigdefer: hold time of %d s is over, child %" APR_PID_T_FMT
-                     " is inside a critical section (depth %d) and goes on",
-                     notice->hold_seconds, notice->pid, notice->depth);
-    }
-    else if (notice->method[0]) {
-        ap_log_error(APLOG_MARK, APLOG_WARNING, 0, s,
-                     "sigdefer: hold time of %d s is over, child %" APR_PID_T_FMT
-                     " ends \"%s %s\" after %d s",
-                     notice->hold_seconds, notice->pid, notice->method,
-                     notice->path, notice->age_seconds);
-    }
-    else {
-        ap_log_error(APLOG_MARK, APLOG_WARNING, 0, s,
-                     "sigdefer: hold time of %d s is over, child %" APR_PID_T_FMT
-                     " ends a connection without a request",
-                     notice->hold_seconds, notice->pid);
-    }
-    notice->pid = 0;
-}
-
-void hold_board_report(server_rec *s, int slot)
+hold_entry_t *hold_board_find(pid_t pid)
 {
     int i;
 
-    for (i = 0; board && board->notices && i < board->slots; i++) {
-        if ((slot == -1 || slot == i) && board->notices[i].pid != 0) {
-            report(s, &board->notices[i]);
+    for (i = 0; board && i < board->count; i++) {
+        if (atomic_load(&board->entries[i].pid) == pid) {
+            return &board->entries[i];
+        }
+    }
+    return NULL;
+}
+
+hold_entry_t *hold_board_claim(void)
+{
+    int i;
+
+    for (i = 0; board && i < board->count; i++) {
+        pid_t none = 0;
+
+        if (atomic_compare_exchange_strong(&board->entries[i].pid, &none,
+                                           getpid())) {
+            return &board->entries[i];
+        }
+    }
+    return NULL;
+}
+
+void hold_board_free(pid_t pid)
+{
+    hold_entry_t *entry = hold_board_find(pid);
+
+    if (entry) {
+        atomic_store(&entry->state, HOLD_WAITING);
+        atomic_store(&entry->asked, 0);
+        atomic_store(&entry->deadline, 0);
+        atomic_store(&entry->noticed, 0);
+        atomic_store(&entry->pid, 0);
+    }
+}
+
+static void report(server_rec *s, const hold_entry_t *entry, int hold_seconds)
+{
+    pid_t pid = atomic_load(&entry->pid);
+    int i;
+
+    if (entry->depth > 0) {
+        ap_log_error(APLOG_MARK, APLOG_WARNING, 0, s,
+                     "sigdefer: hold time is over, child %" APR_PID_T_FMT
+                     " is inside a critical section (depth %d) and goes on",
+                     pid, entry->depth);
+        return;
+    }
+    for (i = 0; i < entry->cut && i < HOLD_NAMED; i++) {
+        const hold_request_t *request = &entry->requests[i];
+
+        ap_log_error(APLOG_MARK, APLOG_WARNING, 0, s,
+                     "sigdefer: hold time of %d s is over, child %"
+                     APR_PID_T_FMT " ends \"%s %s\" after %d s",
+                     hold_seconds, pid, request->method, request->path,
+                     request->age_seconds);
+    }
+    if (entry->cut > HOLD_NAMED) {
+        ap_log_error(APLOG_MARK, APLOG_WARNING, 0, s,
+                     "sigdefer: and %d more of child %" APR_PID_T_FMT,
+                     entry->cut - HOLD_NAMED, pid);
+    }
+    if (entry->cut == 0) {
+        ap_log_error(APLOG_MARK, APLOG_INFO, 0, s,
+                     "sigdefer: hold time of %d s is over, child %"
+                     APR_PID_T_FMT " ends without a request",
+                     hold_seconds, pid);
+    }
+}
+
+void hold_board_report(server_rec *s, int hold_seconds)
+{
+    int i;
+
+    for (i = 0; board && i < board->count; i++) {
+        if (atomic_load(&board->entries[i].noticed)) {
+            report(s, &board->entries[i], hold_seconds);
+            atomic_store(&board->entries[i].noticed, 0);
         }
     }
 }

@@ -25,7 +25,14 @@
  *   reading.  What the client has sent by then is still read and answered.
  * - A child that serves is left alone: the timer is set to the deadline.
  *
- * At the deadline the code that the timer interrupts may be anywhere, so only
+ * The parent sends no signal to a child that serves.  It asks on the board,
+ * and the child looks there when it has served.
+ *
+ * The children of threaded MPMs leave by ordinary code already, when the
+ * parent tells them to; here they have a deadline only, which the parent
+ * keeps.
+ *
+ * At the deadline the code that the signal interrupts may be anywhere, so only
  * what is AS-safe is done: no hooks, no pool cleanups, no exit().
  */
 
@@ -37,42 +44,55 @@
 #include <unistd.h>
 
 #include "apr_portable.h"
+#include "apr_strings.h"
 #include "ap_mpm.h"
+#include "http_connection.h"
+#include "http_core.h"
 #include "mpm_common.h"
 #include "unixd.h"
 
 #include "hold/hold.h"
 #include "sigdefer/engine.h"
 
+extern module AP_MODULE_DECLARE_DATA sigdefer_module;
+
 #define WAKE_MS 10             /* between two attempts to wake the child */
 #define SECTION_MS 100         /* at the deadline, inside a section: between
                                 * two looks whether it has been left */
+
+#define MAX_THREADS 1024
+#define MAX_REQUESTS 256       /* that can be named in the log */
+
+/* A request that is being served; a copy, since the thread that serves it may
+ * just be ending it when another one looks.
+ */
+typedef struct {
+    atomic_int taken;
+    int fd;
+    apr_time_t since;
+    hold_request_t named;
+} open_request_t;
 
 /* Of this process; all but the volatile ones r/o after hold_child_init(). */
 static struct {
     pid_t pid;                 /* a program that it has forked does not hold;
                                 * 0 there, and before hold_child_init() */
+    int is_threaded;
     int seconds;
-    timer_t timer;
+    timer_t timer;             /* prefork's */
+    pthread_key_t thread_key;
     ap_unixd_mpm_retained_data *mpm;
+    hold_entry_t *entry;
 
     volatile sig_atomic_t noted;       /* by the handler: the first signal */
-    volatile sig_atomic_t serving;     /* by the loop: a connection is open */
     volatile sig_atomic_t leaving;     /* by the loop: it has ended */
     volatile sig_atomic_t fd;          /* by the loop: the connection */
-    volatile sig_atomic_t slot;        /* by the loop: in the scoreboard */
-    uint64_t deadline;                 /* ms; by the handler, with noted */
-    const request_rec *volatile request;
-    worker_score *volatile score;      /* by the loop: of this child */
+    volatile uint64_t deadline;        /* by the handler, before noted; 0: none
+                                        */
 } hold;
 
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
-}
+static open_request_t requests[MAX_REQUESTS];
+static _Atomic(sigdefer_section_t *) threads[MAX_THREADS];
 
 static void set_timer(uint64_t first_ms, uint64_t interval_ms)
 {
@@ -87,31 +107,115 @@ static void set_timer(uint64_t first_ms, uint64_t interval_ms)
 
 static void set_timer_to_deadline(void)
 {
-    uint64_t now = now_ms();
+    uint64_t now = hold_clock();
 
-    set_timer(hold.deadline > now ? hold.deadline - now : 1, SECTION_MS);
+    if (hold.deadline == 0) {
+        set_timer(0, 0);
+    }
+    else {
+        set_timer(hold.deadline > now ? hold.deadline - now : 1, SECTION_MS);
+    }
 }
 
-/* Between the response and the next request.  A request line that has been
- * read has changed the state.
- */
-static int is_idle_keepalive(void)
+static int state(void)
 {
-    return hold.serving && hold.score
-           && hold.score->status == SERVER_BUSY_KEEPALIVE;
+    return atomic_load(&hold.entry->state);
 }
 
 /* See that the child looks at what has been noted. */
 static void wake(void)
 {
-    if (hold.leaving || (hold.serving && !is_idle_keepalive())) {
+    if (hold.leaving || state() == HOLD_SERVING) {
         set_timer_to_deadline();
         return;
     }
-    if (hold.serving) {
+    if (state() == HOLD_IDLE) {
         shutdown(hold.fd, SHUT_RD);
     }
     set_timer(1, WAKE_MS);
+}
+
+/* One that the parent has asked to go has the parent's deadline, or none. */
+static void note(int signo)
+{
+    hold.deadline = atomic_load(&hold.entry->asked)
+                    ? atomic_load(&hold.entry->deadline)
+                    : hold_clock() + (uint64_t)hold.seconds * 1000u;
+    hold.noted = signo;
+    hold.mpm->mpm_state = AP_MPMQ_STOPPING;
+    hold.mpm->shutdown_pending = 1;
+}
+
+/* ---- The deadline ------------------------------------------------------- */
+
+static int deepest_section(void)
+{
+    int deepest = sigdefer_depth();
+    int i;
+
+    for (i = 0; i < MAX_THREADS; i++) {
+        const sigdefer_section_t *section = atomic_load(&threads[i]);
+
+        if (section && section->depth > deepest) {
+            deepest = section->depth;
+        }
+    }
+    return deepest;
+}
+
+static void leave_notice(int depth)
+{
+    hold_entry_t *entry = hold.entry;
+    struct timespec now;
+    int i;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    entry->depth = depth;
+    entry->cut = 0;
+    for (i = 0; i < MAX_REQUESTS; i++) {
+        if (atomic_load(&requests[i].taken) == 0) {
+            continue;
+        }
+        if (entry->cut < HOLD_NAMED) {
+            hold_request_t *named = &entry->requests[entry->cut];
+
+            *named = requests[i].named;
+            named->age_seconds = (int)(now.tv_sec
+                                       - apr_time_sec(requests[i].since));
+        }
+        entry->cut++;
+    }
+    atomic_store(&entry->noticed, 1);
+}
+
+static void at_deadline(void)
+{
+    static volatile sig_atomic_t told_of_section;
+    int depth = deepest_section();
+    int i;
+
+    if (depth > 0) {
+        if (!told_of_section) {
+            told_of_section = 1;
+            leave_notice(depth);
+        }
+        return;
+    }
+    if (hold.is_threaded || state() == HOLD_SERVING) {
+        leave_notice(0);
+    }
+    /* a program that a request has started may have the connection, too */
+    for (i = 0; i < MAX_REQUESTS; i++) {
+        if (atomic_load(&requests[i].taken)) {
+            shutdown(requests[i].fd, SHUT_RDWR);
+        }
+    }
+    _exit(0);
+}
+
+static int is_past(uint64_t deadline)
+{
+    return deadline != 0 && hold_clock() >= deadline;
 }
 
 static int note_signal(int signo)
@@ -119,80 +223,52 @@ static int note_signal(int signo)
     if (getpid() != hold.pid) {
         return 0;
     }
+    if (is_past(atomic_load(&hold.entry->deadline))) {
+        at_deadline();
+        return 1;
+    }
+    if (hold.is_threaded) {
+        return 0;
+    }
     if (!hold.noted) {
-        hold.deadline = now_ms() + (uint64_t)hold.seconds * 1000u;
-        hold.noted = signo;
-        hold.mpm->mpm_state = AP_MPMQ_STOPPING;
-        hold.mpm->shutdown_pending = 1;
+        note(signo);
         wake();
     }
     return 1;
 }
 
-static void copy(char *to, size_t size, const char *from)
-{
-    while (--size > 0 && *from) {
-        *to++ = *from++;
-    }
-    *to = '\0';
-}
-
-static void leave_notice(int depth)
-{
-    hold_notice_t *notice = hold_board_notice(hold.slot);
-    const request_rec *r = hold.request;
-
-    if (!notice || !hold.serving) {
-        return;
-    }
-    notice->hold_seconds = hold.seconds;
-    notice->depth = depth;
-    notice->method[0] = '\0';
-    if (r && r->method && r->uri) {
-        struct timespec now;
-
-        clock_gettime(CLOCK_REALTIME, &now);
-        notice->age_seconds = (int)(now.tv_sec
-                                    - apr_time_sec(r->request_time));
-        copy(notice->method, sizeof(notice->method), r->method);
-        copy(notice->path, sizeof(notice->path), r->uri);
-    }
-    notice->pid = hold.pid;
-}
-
 static void on_timer(int signo)
 {
-    static volatile sig_atomic_t told_of_section;
     int saved_errno = errno;
 
     (void)signo;
     if (getpid() != hold.pid || !hold.noted) {
         /* a forked child has no timer; somebody else's signal, then */
     }
-    else if (now_ms() < hold.deadline) {
-        wake();
-    }
-    else if (sigdefer_depth() > 0) {
-        if (!told_of_section) {
-            told_of_section = 1;
-            leave_notice(sigdefer_depth());
-        }
+    else if (is_past(hold.deadline)) {
+        at_deadline();
     }
     else {
-        leave_notice(0);
-        if (hold.serving) {
-            shutdown(hold.fd, SHUT_RDWR);
-        }
-        _exit(0);
+        wake();
     }
     errno = saved_errno;
+}
+
+/* ---- Connections and requests ------------------------------------------- */
+
+/* If the parent asks before this, we see it; after, it sees that we wait. */
+static void go_to(hold_state_e new_state)
+{
+    atomic_store(&hold.entry->state, new_state);
+    if (!hold.noted && atomic_load(&hold.entry->asked)) {
+        note(SIGTERM);
+    }
 }
 
 static apr_status_t connection_ended(void *unused)
 {
     (void)unused;
-    hold.request = NULL;
-    hold.serving = 0;
+    go_to(HOLD_WAITING);
     if (hold.noted) {
         /* it may have come after the loop's test */
         wake();
@@ -200,24 +276,107 @@ static apr_status_t connection_ended(void *unused)
     return APR_SUCCESS;
 }
 
-void hold_connection(apr_pool_t *p, apr_socket_t *csd, int slot)
+void hold_connection(apr_pool_t *p, apr_socket_t *csd)
 {
     apr_os_sock_t fd;
 
-    if (hold.pid == 0 || apr_os_sock_get(&fd, csd) != APR_SUCCESS) {
+    if (hold.pid == 0 || hold.is_threaded
+        || apr_os_sock_get(&fd, csd) != APR_SUCCESS) {
         return;
     }
     hold.fd = fd;
-    hold.slot = slot;
-    hold.score = ap_get_scoreboard_worker_from_indexes(slot, 0);
-    hold.serving = 1;
+    atomic_store(&hold.entry->state, HOLD_SERVING);
+    if (hold.noted) {
+        /* no more waking from here on */
+        set_timer_to_deadline();
+    }
     apr_pool_cleanup_register(p, NULL, connection_ended,
                               apr_pool_cleanup_null);
 }
 
-void hold_request(const request_rec *r)
+static void thread_ends(void *where)
 {
-    hold.request = r;
+    atomic_store((_Atomic(sigdefer_section_t *) *)where, NULL);
+}
+
+void hold_thread(void)
+{
+    int i;
+
+    if (!hold.is_threaded || pthread_getspecific(hold.thread_key)) {
+        return;
+    }
+    for (i = 0; i < MAX_THREADS; i++) {
+        sigdefer_section_t *none = NULL;
+
+        if (atomic_compare_exchange_strong(&threads[i], &none,
+                                           SIGDEFER_SECTION)) {
+            pthread_setspecific(hold.thread_key, &threads[i]);
+            return;
+        }
+    }
+}
+
+static int socket_of(conn_rec *c)
+{
+    apr_socket_t *csd = ap_get_conn_socket(c);
+    apr_os_sock_t fd;
+
+    return csd && apr_os_sock_get(&fd, csd) == APR_SUCCESS ? fd : -1;
+}
+
+void hold_request_begins(request_rec *r)
+{
+    int i;
+
+    if (hold.pid == 0) {
+        return;
+    }
+    if (!hold.is_threaded) {
+        atomic_store(&hold.entry->state, HOLD_SERVING);
+        if (hold.noted) {
+            set_timer_to_deadline();
+        }
+    }
+    for (i = 0; i < MAX_REQUESTS; i++) {
+        int none = 0;
+
+        if (atomic_load_explicit(&requests[i].taken, memory_order_relaxed) == 0
+            && atomic_compare_exchange_strong(&requests[i].taken, &none, 1)) {
+            requests[i].fd = socket_of(r->connection);
+            requests[i].since = r->request_time;
+            apr_cpystrn(requests[i].named.method, r->method,
+                        sizeof(requests[i].named.method));
+            apr_cpystrn(requests[i].named.path, r->uri ? r->uri : "",
+                        sizeof(requests[i].named.path));
+            ap_set_module_config(r->request_config, &sigdefer_module,
+                                 &requests[i]);
+            return;
+        }
+    }
+}
+
+void hold_request_ends(request_rec *r)
+{
+    open_request_t *request = ap_get_module_config(r->request_config,
+                                                   &sigdefer_module);
+
+    if (hold.pid == 0) {
+        return;
+    }
+    if (request) {
+        atomic_store(&request->taken, 0);
+    }
+    if (!hold.is_threaded) {
+        go_to(HOLD_IDLE);
+    }
+}
+
+void hold_before_header(void)
+{
+    if (hold.pid != 0 && atomic_load(&hold.entry->asked)) {
+        hold.mpm->mpm_state = AP_MPMQ_STOPPING;
+    }
 }
 
 void hold_before_close(conn_rec *c)
@@ -226,6 +385,8 @@ void hold_before_close(conn_rec *c)
         apr_table_setn(c->notes, "short-lingering-close", "1");
     }
 }
+
+/* ---- Begin and end ------------------------------------------------------ */
 
 /* The MPM's loop has ended, for whatever reason. */
 static apr_status_t child_leaves(void *unused)
@@ -259,12 +420,11 @@ static int unused_signal(void)
     return 0;
 }
 
-apr_status_t hold_child_init(apr_pool_t *pchild, int seconds)
+static apr_status_t make_timer(void)
 {
     struct sigaction act;
     struct sigevent event;
     int signo = unused_signal();
-    apr_status_t rv;
 
     memset(&act, 0, sizeof(act));
     memset(&event, 0, sizeof(event));
@@ -286,14 +446,49 @@ apr_status_t hold_child_init(apr_pool_t *pchild, int seconds)
         || sigaction(signo, &act, NULL) != 0) {
         return errno;
     }
-    rv = pthread_atfork(NULL, NULL, forked);
+    return APR_SUCCESS;
+}
+
+apr_status_t hold_child_init(apr_pool_t *pchild, int seconds)
+{
+    /* if there is no board: what it says to the parent, nobody reads */
+    static hold_entry_t unread;
+    apr_status_t rv;
+    int threaded;
+
+    hold.is_threaded = ap_mpm_query(AP_MPMQ_IS_THREADED, &threaded)
+                       == APR_SUCCESS
+                       && threaded != AP_MPMQ_NOT_SUPPORTED;
+    hold.entry = hold_board_claim();
+    if (!hold.entry) {
+        hold.entry = &unread;
+    }
+    rv = hold.is_threaded
+         ? pthread_key_create(&hold.thread_key, thread_ends)
+         : make_timer();
+    if (rv == APR_SUCCESS) {
+        rv = pthread_atfork(NULL, NULL, forked);
+    }
     if (rv != APR_SUCCESS) {
         return rv;
     }
-    hold.pid = getpid();
+    if (hold.is_threaded) {
+        /* its threads are told by the MPM; never woken by a signal */
+        atomic_store(&hold.entry->state, HOLD_SERVING);
+    }
+    else {
+        apr_pool_pre_cleanup_register(pchild, NULL, child_leaves);
+    }
     hold.seconds = seconds;
     hold.mpm = ap_unixd_mpm_get_retained_data();
-    sigdefer_guard(SIGDEFER_BIT(SIGTERM) | SIGDEFER_BIT(SIGHUP), note_signal);
-    apr_pool_pre_cleanup_register(pchild, NULL, child_leaves);
+    hold.pid = getpid();
+    if (hold.is_threaded) {
+        /* the MPM wakes its own threads with HUP, and itself with TERM */
+        sigdefer_guard(SIGDEFER_BIT(SIGTERM), note_signal, 0);
+    }
+    else {
+        sigdefer_guard(SIGDEFER_BIT(SIGTERM) | SIGDEFER_BIT(SIGHUP),
+                       note_signal, SA_RESTART);
+    }
     return APR_SUCCESS;
 }

@@ -13,19 +13,98 @@
 
 /**
  * @file hold/hold.h
- * @brief The hold: a child that serves finishes first and leaves by ordinary
- *        code, whatever signal asks it to go.
+ * @brief The hold: nothing that is being served is cut by a restart or stop.
  *
- * child.c  What a child does about a terminating signal.
- * board.c  What it leaves behind for the parent to log.
+ * board.c   What parent and children tell each other in shared memory.
+ * parent.c  When children go: restarts and stops are carried out gracefully,
+ *           with a deadline, and no busy child gets a signal before it.
+ * child.c   Where a child can go: after what it serves, by ordinary code.
  */
 
 #ifndef SIGDEFER_HOLD_H
 #define SIGDEFER_HOLD_H
 
+#include <stdatomic.h>
+
 #include "httpd.h"
 #include "http_config.h"
 #include "scoreboard.h"
+
+/* ---- The board --------------------------------------------------------- */
+
+/** What a child is doing, as it says. */
+typedef enum {
+    HOLD_WAITING = 0,          /* for a connection: may be woken */
+    HOLD_IDLE,                 /* for the next request of a connection */
+    HOLD_SERVING               /* leave it alone */
+} hold_state_e;
+
+/** How many requests that are cut at the deadline are named in the log. */
+#define HOLD_NAMED 4
+
+typedef struct {
+    int age_seconds;
+    char method[16];
+    char path[240];
+} hold_request_t;
+
+/**
+ * One child.  Claimed by the child, freed by the parent when it has gone: a
+ * slot of the scoreboard may be taken over while the old child still serves.
+ *
+ * state and asked are each written before the other is read, on both sides,
+ * so that either the child sees that it is asked, or the parent sees that it
+ * waits.
+ */
+typedef struct {
+    _Atomic pid_t pid;         /* 0: free */
+    atomic_int state;          /* by the child: a hold_state_e */
+    atomic_int asked;          /* by the parent: the child is to go */
+    _Atomic uint64_t deadline; /* by the parent: ms of hold_clock(); 0: none */
+
+    /* by the child at its deadline, noticed last; by the parent 0 again */
+    atomic_int noticed;
+    int depth;                 /* not 0: in a critical section, goes on */
+    int cut;                   /* requests that are cut */
+    hold_request_t requests[HOLD_NAMED];
+} hold_entry_t;
+
+/**
+ * Make the board, or find the one that the first generation made.
+ * @param s the main server
+ * @return APR_SUCCESS or the status of apr_shm_create()
+ *
+ * Call from: post_config.
+ */
+apr_status_t hold_board_create(server_rec *s);
+
+/** Claim an entry for this child; NULL if there is none. */
+hold_entry_t *hold_board_claim(void);
+
+/** The entry of a child, by its process id; NULL if it has none.  AS-safe. */
+hold_entry_t *hold_board_find(pid_t pid);
+
+/** All entries, for loops: the first, and how many.  AS-safe. */
+hold_entry_t *hold_board_entries(int *count);
+
+/** Log what children have left on the board; in the parent. */
+void hold_board_report(server_rec *s, int hold_seconds);
+
+/** The child has gone. */
+void hold_board_free(pid_t pid);
+
+/** Milliseconds, CLOCK_MONOTONIC.  AS-safe. */
+uint64_t hold_clock(void);
+
+/* ---- The parent -------------------------------------------------------- */
+
+/**
+ * Bind what the parent's half needs.  What cannot be bound is logged, with
+ * what that leaves open.
+ *
+ * Call from: post_config of the pass that is going to run.
+ */
+void hold_parent_init(apr_pool_t *pconf, server_rec *s, int seconds);
 
 /* ---- The child --------------------------------------------------------- */
 
@@ -36,7 +115,7 @@
  * @return APR_SUCCESS, or the status of the timer that could not be made; the
  *         child then ends as on a stock httpd
  *
- * Call from: child_init of a prefork child.
+ * Call from: child_init.
  */
 apr_status_t hold_child_init(apr_pool_t *pchild, int seconds);
 
@@ -44,17 +123,32 @@ apr_status_t hold_child_init(apr_pool_t *pchild, int seconds);
  * A connection has been accepted; it has ended when its pool is cleared.
  * @param p the connection's pool
  * @param csd its socket
- * @param slot the child's place in the scoreboard
  *
  * Call from: create_connection, before anything else can fail.
  */
-void hold_connection(apr_pool_t *p, apr_socket_t *csd, int slot);
+void hold_connection(apr_pool_t *p, apr_socket_t *csd);
 
 /**
- * A request has been read, or has ended (NULL): what the log names if the
- * deadline cuts it.
+ * The calling thread is about to serve: at the deadline it is looked whether
+ * it is in a critical section.
+ *
+ * Call from: process_connection.
  */
-void hold_request(const request_rec *r);
+void hold_thread(void);
+
+/**
+ * A request has been read, or has been answered.
+ *
+ * Call from: post_read_request and log_transaction.
+ */
+void hold_request_begins(request_rec *r);
+void hold_request_ends(request_rec *r);
+
+/**
+ * Before a response's header is made: if the child has been asked to go, it
+ * says "Connection: close".
+ */
+void hold_before_header(void);
 
 /**
  * Close quickly if the child has been asked to go.
@@ -62,42 +156,5 @@ void hold_request(const request_rec *r);
  * Call from: pre_close_connection.
  */
 void hold_before_close(conn_rec *c);
-
-/* ---- The board --------------------------------------------------------- */
-
-/** Why a child was at its deadline; one a slot, in shared memory. */
-typedef struct {
-    volatile pid_t pid;        /* set last by the child, cleared by the parent
-                                * when it has logged; 0: nothing to tell */
-    int hold_seconds;
-    int age_seconds;           /* of the request */
-    int depth;                 /* not 0: inside a critical section, goes on */
-    char method[16];           /* empty: no request had been read */
-    char path[256];
-} hold_notice_t;
-
-/**
- * Make the board, or find the one that the first generation made.
- * @param s the main server
- * @return APR_SUCCESS or the status of apr_shm_create(); without a board
- *         nothing is logged at a deadline
- *
- * Call from: post_config.
- */
-apr_status_t hold_board_create(server_rec *s);
-
-/**
- * The child's own notice.  AS-safe.
- * @return NULL if there is no board or no such slot
- */
-hold_notice_t *hold_board_notice(int slot);
-
-/**
- * Log what a child has left on the board.
- * @param slot one slot, or -1 for all
- *
- * Call from: child_status and monitor, in the parent.
- */
-void hold_board_report(server_rec *s, int slot);
 
 #endif /* SIGDEFER_HOLD_H */

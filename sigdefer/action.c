@@ -56,6 +56,7 @@ static sigdefer_set_t reported;            /* under the lock */
 
 static _Atomic sigdefer_set_t guarded;
 static _Atomic(sigdefer_guard_fn *) guard;
+static int guard_flags;                    /* under the lock */
 
 /* Registered with us before there was an engine to manage it. */
 static _Atomic sigdefer_set_t wanted;
@@ -240,7 +241,7 @@ static int put_in_front(int signo, const struct sigaction *action)
         ours.sa_flags |= SA_RESTART | SA_ONSTACK;
     }
     if (atomic_load(&guarded) & SIGDEFER_BIT(signo)) {
-        ours.sa_flags |= SA_RESTART;
+        ours.sa_flags |= guard_flags;
     }
     if (atomic_load(&adopted) & SIGDEFER_BIT(signo)) {
         os_mark_kernel(&ours.sa_mask);
@@ -480,13 +481,14 @@ void (*sigdefer_signal(int signo, void (*handler)(int)))(int)
     return oact.sa_handler;
 }
 
-void sigdefer_guard(sigdefer_set_t set, sigdefer_guard_fn *look)
+void sigdefer_guard(sigdefer_set_t set, sigdefer_guard_fn *look, int flags)
 {
     sigset_t before;
     int signo;
 
     lock_registrations(&before);
     atomic_store(&guard, look);
+    guard_flags = flags;
     atomic_store(&guarded, look ? set : 0);
     for (signo = 1; signo <= SIGNALS; signo++) {
         if (set & atomic_load(&managed) & SIGDEFER_BIT(signo)) {

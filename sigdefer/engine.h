@@ -96,14 +96,15 @@ typedef int sigdefer_guard_fn(int signo);
 
 /**
  * Put a guard in front of signals: it is called at once, wherever the signal
- * arrives, and whoever stands in front of or behind us.  System calls that
- * the signal interrupts are restarted (SA_RESTART).
+ * arrives, and whoever stands in front of or behind us.
  * @param set the guarded signals; they must be managed
  * @param guard the guard, or NULL to take it away
+ * @param flags SA_RESTART: system calls that they interrupt are restarted,
+ *        even if the registered action has not asked for it; or 0
  *
  * Not MT-safe, not AS-safe.
  */
-void sigdefer_guard(sigdefer_set_t set, sigdefer_guard_fn *guard);
+void sigdefer_guard(sigdefer_set_t set, sigdefer_guard_fn *guard, int flags);
 
 /**
  * Call the handler that was adopted for a signal, if one was: for a host
