@@ -110,8 +110,8 @@ typedef struct {
     uint64_t replayed;         /* queued signals that were handled */
     uint64_t merged;           /* timer ticks found queued already */
     uint64_t ignored;          /* queued, and ignored by then: dropped */
-    uint64_t handed_back;      /* given back to the kernel: blocked by then,
-                                * or their thread had ended */
+    uint64_t handed_back;      /* given back to the kernel: blocked by the
+                                * program since, or their thread has ended */
     uint64_t overflows;        /* times the queue was full and the kernel
                                 * kept what came */
     uint64_t lost;             /* could be neither queued nor given back */

@@ -135,54 +135,49 @@ static void run_queued(queue_entry_t *entry, sigdefer_set_t interrupted,
     run(action, signo, &entry->info, context);
 }
 
-/* The first queued signal that is not blocked.  One that the program has
- * blocked since it arrived goes back to the kernel, which keeps it until it
- * is unblocked.  All managed signals are blocked meanwhile.
- */
-static int next_unblocked(sigdefer_set_t blocked, queue_entry_t *entry)
-{
-    queue_t *queue = section_thread.queue;
-
-    while (queue && queue_peek(queue, entry)) {
-        if (!(blocked & SIGDEFER_BIT(entry->info.si_signo))) {
-            return 1;
-        }
-        if (os_resend_to_thread(&entry->info) != 0) {
-            return 0;          /* it stays queued */
-        }
-        queue_pop(queue, entry);
-        stats_count(handed_back);
-    }
-    return 0;
-}
-
-/* Work off the queue in a handler's frame, then run what has just arrived, if
- * anything has.
+/* Work off the queue in a handler's frame, with what has just arrived, if
+ * anything has, as its last.  That one is put into the queue, too: a handler
+ * that leaves by siglongjmp() would take it along.  There is room, since one
+ * has been taken out before.
+ *
+ * What is blocked in the interrupted context is left alone: the program has
+ * blocked it since, or the kernel has made a frame for it below ours, which
+ * has not begun and will find it.  The two cannot be told apart here.
  */
 static void replay(int is_fresh, action_turn_e turn, siginfo_t *info,
                    ucontext_t *context)
 {
-    sigdefer_set_t interrupted = os_set_of(&context->uc_sigmask);
+    queue_t *queue = section_thread.queue;
+    sigdefer_set_t interrupted = os_set_of(&context->uc_sigmask)
+                                 & ~section_thread.blocked;
     queue_entry_t entry;
     sigset_t frame;
-    int is_last = 0;
+    int found;
 
     block_managed(&frame);
     section_thread.ringing = 0;
     section_thread.replaying = 1;
-    while (!is_last && next_unblocked(interrupted, &entry)) {
-        queue_pop(section_thread.queue, &entry);
-        is_last = !is_fresh && queue_count(section_thread.queue, NULL) == 0;
+    found = queue && queue_pop(queue, ~interrupted, &entry);
+    if (found && is_fresh && queue_push(queue, info, turn)) {
+        is_fresh = 0;
+        stats_count(deferred);
+    }
+    while (found) {
+        queue_entry_t next;
+        int is_last = !is_fresh && !queue_peek(queue, ~interrupted, &next);
+
         if (is_last) {
             section_thread.replaying = 0;
-            section_set_pending(0);
+            section_set_pending(sigdefer_pending(NULL) > 0);
         }
         run_queued(&entry, interrupted, is_last, context);
-        if (!is_last) {
-            block_managed(NULL);
+        if (is_last) {
+            break;             /* what came since has been handled */
         }
+        block_managed(NULL);
+        found = queue_pop(queue, ~interrupted, &entry);
     }
-    if (!is_last) {
+    if (!found) {
         section_thread.replaying = 0;
         section_set_pending(sigdefer_pending(NULL) > 0);
     }
@@ -193,7 +188,25 @@ static void replay(int is_fresh, action_turn_e turn, siginfo_t *info,
     }
 }
 
-/* The bell is rung with the signal unblocked, so that it is answered before
+void section_hand_back(void)
+{
+    queue_t *queue = section_thread.queue;
+    sigdefer_set_t blocked;
+    queue_entry_t entry;
+    sigset_t before;
+
+    block_managed(&before);
+    blocked = os_set_of(&before);
+    while (queue && queue_peek(queue, blocked, &entry)
+           && os_resend_to_thread(&entry.info) == 0) {
+        queue_pop(queue, blocked, &entry);
+        stats_count(handed_back);
+    }
+    section_set_pending(sigdefer_pending(NULL) > 0);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* The bell is rung with its signal unblocked, so that it is answered before
  * the call returns.  While it was pending, another of the same number would
  * be merged with it and lost.
  */
@@ -210,13 +223,29 @@ static int ring(int signo)
     return 1;
 }
 
+/* A signal of the set to ring with: that of the first in the queue, unless
+ * the kernel keeps one of its number, which would come first.
+ */
+static int choose_bell(const queue_entry_t *first, sigdefer_set_t set)
+{
+    sigset_t pending;
+    int signo = first->info.si_signo;
+
+    sigpending(&pending);
+    set &= ~os_set_of(&pending);
+    return set == 0 || (set & SIGDEFER_BIT(signo)) ? signo
+                                                   : __builtin_ctzll(set) + 1;
+}
+
 void section_replay(void)
 {
     sigdefer_set_t managed = sigdefer_managed();
+    sigdefer_set_t overflowed = section_thread.blocked;
     sigdefer_set_t blocked;
-    queue_entry_t entry;
+    queue_entry_t first;
     sigset_t before;
-    int found;
+    sigset_t ringing;
+    int bell = 0;
 
     block_managed(&before);
     blocked = os_set_of(&before);
@@ -224,21 +253,35 @@ void section_replay(void)
         return;                /* the frame below us goes on */
     }
     section_thread.replaying = 0;
-    os_set_remove(&before, section_thread.blocked);
-    section_thread.blocked = 0;
-    found = next_unblocked(os_set_of(&before), &entry);
+    blocked &= ~overflowed;
+    if (section_thread.queue
+        && queue_peek(section_thread.queue, ~blocked, &first)) {
+        bell = choose_bell(&first, managed & ~blocked);
+    }
     section_set_pending(sigdefer_pending(NULL) > 0);
-    /* what a full queue had left to the kernel comes now, and finds that the
-     * queue is to be worked off first
-     */
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (found && section_is_pending() && !ring(entry.info.si_signo)) {
+    ringing = before;
+    if (bell && overflowed) {
+        /* what a full queue has left to the kernel waits until the queue has
+         * been worked off
+         */
+        os_set_remove(&ringing, SIGDEFER_BIT(bell));
+    }
+    else {
+        os_set_remove(&ringing, overflowed);
+    }
+    pthread_sigmask(SIG_SETMASK, &ringing, NULL);
+    if (bell && section_is_pending() && !ring(bell)) {
         /* without a frame of the kernel's, then */
         ucontext_t context;
 
         memset(&context, 0, sizeof(context));
-        context.uc_sigmask = before;
+        context.uc_sigmask = ringing;
         replay(0, ACTION_REGISTERED, NULL, &context);
+    }
+    if (overflowed) {
+        section_thread.blocked = 0;
+        os_set_remove(&before, overflowed);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
     stats_add(handed_back, queue_hand_on());
 }
@@ -258,13 +301,31 @@ static void hold_back(ucontext_t *context)
     os_set_add(&context->uc_sigmask, managed);
 }
 
+/* The thread's first.  If a signal arrives between claim and exchange, its
+ * handler has been through here, and its queue is the one.
+ */
+static queue_t *own_queue(void)
+{
+    queue_t *claimed = queue_claim();
+    queue_t *none = NULL;
+
+    if (atomic_compare_exchange_strong(&section_thread.queue, &none,
+                                       claimed)) {
+        return claimed;
+    }
+    if (claimed) {
+        queue_release(claimed);
+    }
+    return none;
+}
+
 static void defer(const siginfo_t *info, action_turn_e turn,
                   ucontext_t *context)
 {
     queue_t *queue = section_thread.queue;
 
     if (!queue) {
-        queue = section_thread.queue = queue_claim();
+        queue = own_queue();
     }
     if (queue && queue_has_tick(queue, info)) {
         stats_count(merged);

@@ -141,7 +141,8 @@ pid_t os_thread_id(void)
 
 int os_thread_lives(pid_t thread_id)
 {
-    return syscall(SYS_tgkill, getpid(), thread_id, 0) == 0;
+    return syscall(SYS_tgkill, getpid(), thread_id, 0) == 0
+           || errno != ESRCH;
 }
 
 int os_resend_to_thread(const siginfo_t *info)

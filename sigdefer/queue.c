@@ -22,6 +22,8 @@
  */
 #define POOL_SIZE 256
 
+#define ALL_SIGNALS (~(sigdefer_set_t)0)
+
 static queue_t *pool;          /* r/o after queue_pool_init() */
 static atomic_int claimed;     /* queues from pool[0] on that ever had an
                                 * owner; what is beyond is untouched memory */
@@ -90,6 +92,11 @@ queue_t *queue_claim(void)
     return NULL;
 }
 
+void queue_release(queue_t *queue)
+{
+    store(queue->owner, 0);
+}
+
 uint64_t queue_clock(void)
 {
     struct timespec now;
@@ -155,60 +162,71 @@ int queue_has_tick(queue_t *queue, const siginfo_t *info)
 
 /* Copy first and take then: a handler that interrupts us outside of a section
  * may empty the queue, and a later one may fill the entry again, but never
- * before head has passed it.
+ * with the same index.
  */
-static int first(queue_t *queue, queue_entry_t *copy, int take_it)
+static int find(queue_t *queue, sigdefer_set_t set, queue_entry_t *copy,
+                int take_it)
 {
-    for (;;) {
-        unsigned head = load(queue->head);
-        queue_entry_t *entry = &queue->entries[head % QUEUE_SIZE];
-        int ready;
+    unsigned i;
 
-        if (head == load(queue->tail)) {
-            return 0;
+    for (i = load(queue->head); i != load(queue->tail); i++) {
+        queue_entry_t *entry = &queue->entries[i % QUEUE_SIZE];
+        unsigned ready = i + 1;
+
+        if (load(entry->ready) != ready) {
+            continue;
         }
-        ready = load(entry->ready) == head + 1;
         atomic_signal_fence(memory_order_acquire);
         copy->info = entry->info;
         copy->turn = entry->turn;
         copy->arrived = entry->arrived;
-        if (ready && !take_it) {
-            return 1;
-        }
-        if (atomic_compare_exchange_strong(&queue->head, &head, head + 1)
-            && ready) {
+        if ((set & SIGDEFER_BIT(copy->info.si_signo))
+            && (!take_it
+                || atomic_compare_exchange_strong(&entry->ready, &ready, 0))) {
             return 1;
         }
     }
+    return 0;
 }
 
-int queue_peek(queue_t *queue, queue_entry_t *entry)
+int queue_peek(queue_t *queue, sigdefer_set_t set, queue_entry_t *entry)
 {
-    return first(queue, entry, 0);
+    return find(queue, set, entry, 0);
 }
 
-int queue_pop(queue_t *queue, queue_entry_t *entry)
+int queue_pop(queue_t *queue, sigdefer_set_t set, queue_entry_t *entry)
 {
-    return first(queue, entry, 1);
+    int found = find(queue, set, entry, 1);
+    unsigned head = load(queue->head);
+
+    while (head != load(queue->tail)
+           && load(queue->entries[head % QUEUE_SIZE].ready) != head + 1) {
+        if (atomic_compare_exchange_strong(&queue->head, &head, head + 1)) {
+            head++;
+        }
+    }
+    return found;
 }
 
 unsigned queue_count(queue_t *queue, sigdefer_set_t *set)
 {
-    unsigned head = load(queue->head);
-    unsigned tail = load(queue->tail);
+    unsigned count = 0;
     unsigned i;
 
     if (set) {
         *set = 0;
-        for (i = head; i != tail; i++) {
-            const queue_entry_t *entry = &queue->entries[i % QUEUE_SIZE];
+    }
+    for (i = load(queue->head); i != load(queue->tail); i++) {
+        const queue_entry_t *entry = &queue->entries[i % QUEUE_SIZE];
 
-            if (load(entry->ready) == i + 1) {
+        if (load(entry->ready) == i + 1) {
+            count++;
+            if (set) {
                 *set |= SIGDEFER_BIT(entry->info.si_signo);
             }
         }
     }
-    return tail - head;
+    return count;
 }
 
 /* A thread may end inside a section; nobody leaves it, then.  That is rare
@@ -230,9 +248,9 @@ unsigned queue_hand_on(void)
             || !take(queue, owner, os_thread_id())) {
             continue;
         }
-        while (queue_peek(queue, &entry)
+        while (queue_peek(queue, ALL_SIGNALS, &entry)
                && os_resend_to_process(&entry.info) == 0) {
-            queue_pop(queue, &entry);
+            queue_pop(queue, ALL_SIGNALS, &entry);
             handed++;
         }
         store(queue->owner, queue_count(queue, NULL) == 0 ? 0 : owner);

@@ -36,7 +36,8 @@
 #define QUEUE_HIGH 64
 
 typedef struct {
-    atomic_uint ready;         /* 1 + the index pushed, when all is filled in */
+    atomic_uint ready;         /* 1 + the index pushed, when all is filled in;
+                                * 0 when it has been taken out */
     siginfo_t info;
     int turn;                  /* an action_turn_e: whose it is */
     uint64_t arrived;          /* ns, CLOCK_MONOTONIC */
@@ -71,6 +72,11 @@ void queue_pool_reset(void);
 queue_t *queue_claim(void);
 
 /**
+ * Give back a queue into which nothing has been pushed.  AS-safe.
+ */
+void queue_release(queue_t *queue);
+
+/**
  * Put a copy of a siginfo at the end.  AS-safe.
  * @return 0: full
  */
@@ -82,11 +88,12 @@ int queue_push(queue_t *queue, const siginfo_t *info, int turn);
 int queue_has_tick(queue_t *queue, const siginfo_t *info);
 
 /**
- * Copy the first entry, or copy it and take it out.
- * @return 0: empty
+ * Copy the first entry of a signal in the set, or copy it and take it out.
+ * Outside of sections only.
+ * @return 0: there is none
  */
-int queue_peek(queue_t *queue, queue_entry_t *entry);
-int queue_pop(queue_t *queue, queue_entry_t *entry);
+int queue_peek(queue_t *queue, sigdefer_set_t set, queue_entry_t *entry);
+int queue_pop(queue_t *queue, sigdefer_set_t set, queue_entry_t *entry);
 
 /**
  * How many are queued; which, if set is not NULL.  AS-safe.

@@ -90,6 +90,9 @@ int sigdefer_close_sections(void)
     if (depth > 0 || section_is_pending()) {
         sigdefer_restore(outside);
     }
+    if (section_is_pending()) {
+        section_hand_back();
+    }
     return depth;
 }
 

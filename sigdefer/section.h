@@ -26,7 +26,7 @@
  * thread and its handlers; volatile, since a handler may come at any moment.
  */
 typedef struct {
-    queue_t *volatile queue;           /* NULL: never hit inside a section */
+    _Atomic(queue_t *) queue;          /* NULL: never hit inside a section */
     volatile sigdefer_set_t blocked;   /* what a full queue made us block in
                                         * the section's context */
     volatile int ringing;              /* signal sent to ourselves, not yet
@@ -48,6 +48,12 @@ void section_set_pending(int pending);
  * Handle what is queued; outside of sections only.  In deliver.c.
  */
 void section_replay(void);
+
+/**
+ * Give back to the kernel what the program has blocked since it arrived, so
+ * that it comes when it is unblocked; not in a handler.  In deliver.c.
+ */
+void section_hand_back(void);
 
 /**
  * The thread that forked goes on in the child: same section, empty queue.
