@@ -354,7 +354,7 @@ static void child_status(server_rec *s, pid_t pid, ap_generation_t gen,
 {
     if (state == MPM_CHILD_EXITED) {
         hold_board_report(s, config.hold_seconds);
-        hold_board_free(pid);
+        hold_board_free(s, pid);
     }
 }
 

@@ -107,15 +107,21 @@ hold_entry_t *hold_board_claim(void)
     return NULL;
 }
 
-void hold_board_free(pid_t pid)
+void hold_board_free(server_rec *s, pid_t pid)
 {
     hold_entry_t *entry = hold_board_find(pid);
 
     if (entry) {
+        if (atomic_load(&entry->killed)) {
+            ap_log_error(APLOG_MARK, APLOG_ERR, 0, s,
+                         "sigdefer: child %" APR_PID_T_FMT " did not end at "
+                         "its deadline and was killed", pid);
+        }
         atomic_store(&entry->state, HOLD_WAITING);
         atomic_store(&entry->asked, 0);
         atomic_store(&entry->deadline, 0);
         atomic_store(&entry->noticed, 0);
+        atomic_store(&entry->killed, 0);
         atomic_store(&entry->pid, 0);
     }
 }

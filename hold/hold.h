@@ -61,6 +61,7 @@ typedef struct {
     atomic_int state;          /* by the child: a hold_state_e */
     atomic_int asked;          /* by the parent: the child is to go */
     _Atomic uint64_t deadline; /* by the parent: ms of hold_clock(); 0: none */
+    atomic_int killed;         /* by the parent: it did not go */
 
     /* by the child at its deadline, noticed last; by the parent 0 again */
     atomic_int noticed;
@@ -90,8 +91,8 @@ hold_entry_t *hold_board_entries(int *count);
 /** Log what children have left on the board; in the parent. */
 void hold_board_report(server_rec *s, int hold_seconds);
 
-/** The child has gone. */
-void hold_board_free(pid_t pid);
+/** The child has gone; logged if it had to be killed. */
+void hold_board_free(server_rec *s, pid_t pid);
 
 /** Milliseconds, CLOCK_MONOTONIC.  AS-safe. */
 uint64_t hold_clock(void);

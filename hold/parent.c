@@ -54,7 +54,9 @@ APLOG_USE_MODULE(sigdefer);
 
 #define DRAIN_MS 10            /* between two looks at the backlog */
 #define TICK_MS 100            /* between two looks at the deadlines */
-#define LAST_MS 500            /* from the deadline to the hard stop */
+#define KILL_MS 4000           /* from the deadline to KILL, for a child that is
+                                * inside a section, or cannot be reached */
+#define LAST_MS 5000           /* from the deadline to the hard stop */
 #define AGAIN_MS 1000          /* a TERM that comes later than this after the
                                 * first one means now */
 #define MAX_LISTENERS 256
@@ -129,8 +131,8 @@ static void set_deadline(uint64_t deadline)
     }
 }
 
-/* TERM to those whose deadline has passed; they end in their handler.
- * Returns whether any deadline is left to keep.
+/* TERM to those whose deadline has passed; they end in their handler.  KILL
+ * is the last resort.  Returns whether any deadline is left to keep.
  */
 static int keep_deadlines(uint64_t now)
 {
@@ -145,7 +147,11 @@ static int keep_deadlines(uint64_t now)
 
         if (pid != 0 && deadline != 0) {
             left = 1;
-            if (now >= deadline) {
+            if (now >= deadline + KILL_MS) {
+                atomic_store(&entries[i].killed, 1);
+                kill(pid, SIGKILL);
+            }
+            else if (now >= deadline) {
                 kill(pid, SIGTERM);
             }
         }

@@ -155,6 +155,8 @@ static void replay(int is_fresh, action_turn_e turn, siginfo_t *info,
     int found;
 
     block_managed(&frame);
+    /* a section in a handler has a context of its own to block */
+    section_thread.blocked = 0;
     section_thread.ringing = 0;
     section_thread.replaying = 1;
     found = queue && queue_pop(queue, ~interrupted, &entry);
@@ -188,22 +190,24 @@ static void replay(int is_fresh, action_turn_e turn, siginfo_t *info,
     }
 }
 
-void section_hand_back(void)
+/* What the program has blocked since it arrived goes back to the kernel, so
+ * that it comes when it is unblocked.  Not if the kernel has a later one of
+ * its number, which would come first; that one will find the queue.  All
+ * managed signals are blocked meanwhile.
+ */
+static void hand_back(sigdefer_set_t blocked)
 {
     queue_t *queue = section_thread.queue;
-    sigdefer_set_t blocked;
     queue_entry_t entry;
-    sigset_t before;
+    sigset_t pending;
 
-    block_managed(&before);
-    blocked = os_set_of(&before);
+    sigpending(&pending);
+    blocked &= ~os_set_of(&pending);
     while (queue && queue_peek(queue, blocked, &entry)
            && os_resend_to_thread(&entry.info) == 0) {
         queue_pop(queue, blocked, &entry);
         stats_count(handed_back);
     }
-    section_set_pending(sigdefer_pending(NULL) > 0);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /* The bell is rung with its signal unblocked, so that it is answered before
@@ -253,7 +257,15 @@ void section_replay(void)
         return;                /* the frame below us goes on */
     }
     section_thread.replaying = 0;
+    if ((blocked & overflowed) != overflowed) {
+        /* not here: a handler returned just before the queue was full */
+        overflowed = 0;
+        section_thread.blocked = 0;
+    }
     blocked &= ~overflowed;
+    if (section_thread.running == 0) {
+        hand_back(blocked);
+    }
     if (section_thread.queue
         && queue_peek(section_thread.queue, ~blocked, &first)) {
         bell = choose_bell(&first, managed & ~blocked);
@@ -399,6 +411,7 @@ void deliver_signal(int signo, siginfo_t *info, void *context)
         errno = saved_errno;
         return;
     }
+    section_thread.running++;
     turn = action_turn(signo);
     if (turn == ACTION_CALLED || !action_in_force()
         || (section_depth() <= 0 && !section_is_pending()
@@ -418,6 +431,7 @@ void deliver_signal(int signo, siginfo_t *info, void *context)
         unknown.si_code = SI_USER;
         arrive(turn, &unknown, NULL, 0);
     }
+    section_thread.running--;
     errno = saved_errno;
 }
 

@@ -138,7 +138,7 @@ typedef enum {
 
 /**
  * Install the SIGCHLD handler of SIGDEFER_REAP_SIGNAL; the handler that was
- * there is called after it.
+ * there is called after it.  The signal is unblocked in the calling thread.
  * @return 0, or what sigdefer_sigaction() returns
  *
  * Not MT-safe.

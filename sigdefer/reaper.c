@@ -11,6 +11,7 @@
  * limitations under the License.
  */
 
+#include <pthread.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -50,6 +51,7 @@ int sigdefer_reap_on_signal(void)
 {
     struct sigaction found;
     struct sigaction act;
+    sigset_t child;
     int rv = sigdefer_sigaction(SIGCHLD, NULL, &found);
 
     if (rv != 0 || found.sa_sigaction == on_child) {
@@ -60,5 +62,12 @@ int sigdefer_reap_on_signal(void)
     act.sa_mask = chained.sa_mask;
     act.sa_sigaction = on_child;
     act.sa_flags = SA_SIGINFO | SA_RESTART | SA_NOCLDSTOP;
-    return sigdefer_sigaction(SIGCHLD, &act, NULL);
+    rv = sigdefer_sigaction(SIGCHLD, &act, NULL);
+    if (rv == 0) {
+        /* the threads of worker and event have all signals blocked */
+        sigemptyset(&child);
+        sigaddset(&child, SIGCHLD);
+        rv = pthread_sigmask(SIG_UNBLOCK, &child, NULL);
+    }
+    return rv;
 }

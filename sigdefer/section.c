@@ -87,11 +87,9 @@ int sigdefer_close_sections(void)
     if (depth > 0) {
         stats_add(open_sections, (uint64_t)depth);
     }
+    section_thread.running = 0;
     if (depth > 0 || section_is_pending()) {
         sigdefer_restore(outside);
-    }
-    if (section_is_pending()) {
-        section_hand_back();
     }
     return depth;
 }

@@ -35,6 +35,9 @@ typedef struct {
                                         * managed signals are blocked, too: a
                                         * siglongjmp() out of it leaves this
                                         * set, but not the mask */
+    volatile int running;              /* frames of ours, at most: those that a
+                                        * handler jumps over stay counted until
+                                        * the thread says where it is */
 } thread_t;
 
 extern __thread thread_t section_thread
@@ -48,12 +51,6 @@ void section_set_pending(int pending);
  * Handle what is queued; outside of sections only.  In deliver.c.
  */
 void section_replay(void);
-
-/**
- * Give back to the kernel what the program has blocked since it arrived, so
- * that it comes when it is unblocked; not in a handler.  In deliver.c.
- */
-void section_hand_back(void);
 
 /**
  * The thread that forked goes on in the child: same section, empty queue.
