@@ -57,11 +57,11 @@ APR_DECLARE_OPTIONAL_FN(const sigdefer_api_t *, sigdefer_api, (void));
 
 /* The configuration of the server; set anew on each pass. */
 static struct {
-    int enabled;               /* SigDefer */
-    int hold;                  /* SigDeferHold */
-    int hold_seconds;          /* SigDeferHoldTime */
-    sigdefer_reap_e reap;      /* SigDeferReapChildren */
-    sigdefer_set_t signals;    /* SigDeferSignals */
+    int enabled;            /* SigDefer */
+    int hold;               /* SigDeferHold */
+    int hold_seconds;       /* SigDeferHoldTime */
+    sigdefer_reap_e reap;   /* SigDeferReapChildren */
+    sigdefer_set_t signals; /* SigDeferSignals */
 } config;
 
 /* Of the child; the counters are shared by its threads. */
@@ -78,26 +78,13 @@ static const struct {
     const char *name;
     int signo;
 } signal_names[] = {
-    { "ALRM", SIGALRM },
-    { "CHLD", SIGCHLD },
-    { "CONT", SIGCONT },
-    { "HUP", SIGHUP },
-    { "INT", SIGINT },
-    { "IO", SIGIO },
-    { "PIPE", SIGPIPE },
-    { "PROF", SIGPROF },
-    { "QUIT", SIGQUIT },
-    { "TERM", SIGTERM },
-    { "TSTP", SIGTSTP },
-    { "TTIN", SIGTTIN },
-    { "TTOU", SIGTTOU },
-    { "URG", SIGURG },
-    { "USR1", SIGUSR1 },
-    { "USR2", SIGUSR2 },
-    { "VTALRM", SIGVTALRM },
-    { "WINCH", SIGWINCH },
-    { "XCPU", SIGXCPU },
-    { "XFSZ", SIGXFSZ },
+    { "ALRM", SIGALRM }, { "CHLD", SIGCHLD },     { "CONT", SIGCONT },
+    { "HUP", SIGHUP },   { "INT", SIGINT },       { "IO", SIGIO },
+    { "PIPE", SIGPIPE }, { "PROF", SIGPROF },     { "QUIT", SIGQUIT },
+    { "TERM", SIGTERM }, { "TSTP", SIGTSTP },     { "TTIN", SIGTTIN },
+    { "TTOU", SIGTTOU }, { "URG", SIGURG },       { "USR1", SIGUSR1 },
+    { "USR2", SIGUSR2 }, { "VTALRM", SIGVTALRM }, { "WINCH", SIGWINCH },
+    { "XCPU", SIGXCPU }, { "XFSZ", SIGXFSZ },
 };
 
 #define SIGNAL_NAMES (sizeof(signal_names) / sizeof(signal_names[0]))
@@ -204,13 +191,15 @@ static const char *set_signals(cmd_parms *cmd, void *dummy, int argc,
         if (signo == 0) {
             return apr_psprintf(cmd->pool,
                                 "%s: '%s' is no signal that can be deferred; "
-                                "legal are %s", cmd->cmd->name, argv[i],
+                                "legal are %s",
+                                cmd->cmd->name, argv[i],
                                 legal_signals(cmd->pool));
         }
         if (i > 0 && relative != (sign != '\0')) {
             return apr_psprintf(cmd->pool,
                                 "%s: '%s': either all signals or none must "
-                                "start with + or -", cmd->cmd->name, argv[i]);
+                                "start with + or -",
+                                cmd->cmd->name, argv[i]);
         }
         relative = sign != '\0';
         if (i == 0 && !relative) {
@@ -236,7 +225,8 @@ static const char *set_hold_time(cmd_parms *cmd, void *dummy, const char *arg)
     if (!parse_number(arg, 1, MAX_HOLD_TIME, &config.hold_seconds)) {
         return apr_psprintf(cmd->pool,
                             "%s: '%s' is no number of seconds; legal are 1 to "
-                            "%d", cmd->cmd->name, arg, MAX_HOLD_TIME);
+                            "%d",
+                            cmd->cmd->name, arg, MAX_HOLD_TIME);
     }
     return NULL;
 }
@@ -260,7 +250,8 @@ static const char *set_reap(cmd_parms *cmd, void *dummy, const char *arg)
     else {
         return apr_psprintf(cmd->pool,
                             "%s: '%s' is not known; legal are Off, Signal, "
-                            "Idle", cmd->cmd->name, arg);
+                            "Idle",
+                            cmd->cmd->name, arg);
     }
     return NULL;
 }
@@ -341,11 +332,10 @@ static int post_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
                          "and event cut them");
         }
     }
-    ap_log_error(APLOG_MARK, APLOG_INFO, 0, s,
-                 "sigdefer: deferred signals %s; hold %s",
-                 names_of(ptemp, config.signals),
-                 config.hold ? apr_psprintf(ptemp, "%d s", config.hold_seconds)
-                             : "off");
+    ap_log_error(
+        APLOG_MARK, APLOG_INFO, 0, s, "sigdefer: deferred signals %s; hold %s",
+        names_of(ptemp, config.signals),
+        config.hold ? apr_psprintf(ptemp, "%d s", config.hold_seconds) : "off");
     return OK;
 }
 
@@ -438,8 +428,7 @@ static void adopted(int signo, const struct sigaction *found)
     if (!(found->sa_flags & SA_SIGINFO) && found->sa_handler == SIG_DFL) {
         owner = "the default";
     }
-    else if (!(found->sa_flags & SA_SIGINFO)
-             && found->sa_handler == SIG_IGN) {
+    else if (!(found->sa_flags & SA_SIGINFO) && found->sa_handler == SIG_IGN) {
         owner = "ignore";
     }
     else if (dladdr((void *)found->sa_sigaction, &info) && info.dli_fname) {
@@ -451,8 +440,8 @@ static void adopted(int signo, const struct sigaction *found)
     }
     ap_log_error(APLOG_MARK, APLOG_INFO, 0, main_server,
                  "sigdefer: SIG%s: handler of %s found in place of ours, "
-                 "adopted", signal_name(main_server->process->pool, signo),
-                 owner);
+                 "adopted",
+                 signal_name(main_server->process->pool, signo), owner);
 }
 
 /* TERM and HUP at each connection, and one of the others: a look is a system
@@ -555,7 +544,8 @@ static int log_transaction(request_rec *r)
     if (depth > 0) {
         ap_log_rerror(APLOG_MARK, APLOG_WARNING, 0, r,
                       "sigdefer: %d critical section(s) left open at the end "
-                      "of \"%s %s\"; closed", depth, r->method, r->uri);
+                      "of \"%s %s\"; closed",
+                      depth, r->method, r->uri);
     }
     sigdefer_stats(&stats);
     if (stats.unpaired_leaves != apr_atomic_read32(&leaves_reported)) {
@@ -572,11 +562,11 @@ static int log_transaction(request_rec *r)
 
 static const sigdefer_api_t *sigdefer_api(void)
 {
-    static sigdefer_api_t api = {
-        SIGDEFER_API_VERSION, 0, sigdefer_leave_slow, sigdefer_restore,
-        sigdefer_sigaction, sigdefer_signal, sigdefer_pending, sigdefer_state,
-        sigdefer_stats
-    };
+    static sigdefer_api_t api = { SIGDEFER_API_VERSION, 0,
+                                  sigdefer_leave_slow,  sigdefer_restore,
+                                  sigdefer_sigaction,   sigdefer_signal,
+                                  sigdefer_pending,     sigdefer_state,
+                                  sigdefer_stats };
 
     api.section_offset = sigdefer_section_offset();
     return &api;
@@ -600,19 +590,17 @@ static void register_hooks(apr_pool_t *p)
                                  APR_HOOK_MIDDLE);
     ap_hook_post_read_request(post_read_request, NULL, NULL,
                               APR_HOOK_REALLY_FIRST);
-    before_header_filter = ap_register_output_filter("SIGDEFER_BEFORE_HEADER",
-                                                     before_header, NULL,
-                                                     AP_FTYPE_PROTOCOL - 1);
+    before_header_filter = ap_register_output_filter(
+        "SIGDEFER_BEFORE_HEADER", before_header, NULL, AP_FTYPE_PROTOCOL - 1);
     ap_hook_insert_filter(insert_filter, NULL, NULL, APR_HOOK_MIDDLE);
-    ap_hook_log_transaction(log_transaction, NULL, NULL,
-                            APR_HOOK_REALLY_LAST);
+    ap_hook_log_transaction(log_transaction, NULL, NULL, APR_HOOK_REALLY_LAST);
 }
 
 AP_DECLARE_MODULE(sigdefer) = {
     STANDARD20_MODULE_STUFF,
-    NULL,                      /* per-directory configuration: none */
+    NULL, /* per-directory configuration: none */
     NULL,
-    NULL,                      /* per-server configuration: the server's own */
+    NULL, /* per-server configuration: the server's own */
     NULL,
     directives,
     register_hooks

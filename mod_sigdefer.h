@@ -84,18 +84,18 @@ extern "C" {
  * a volatile access would cost an instruction more.
  */
 typedef struct {
-    int depth;                 /* sections entered and not yet left */
-    int pending;               /* bit 0: leaving has something to do; a bit,
-                                * since compilers test one in memory with one
-                                * instruction, and a whole word with two */
+    int depth;   /* sections entered and not yet left */
+    int pending; /* bit 0: leaving has something to do; a bit,
+                  * since compilers test one in memory with one
+                  * instruction, and a whole word with two */
 } sigdefer_section_t;
 
 /** What a section does for the caller; see sigdefer_state(). */
 typedef enum {
-    SIGDEFER_ABSENT = 0,       /* mod_sigdefer is not loaded */
-    SIGDEFER_OFF = 1,          /* loaded, but signals are not deferred in this
-                                * process: SigDefer Off, or not a child */
-    SIGDEFER_ON = 2            /* signals are deferred inside sections */
+    SIGDEFER_ABSENT = 0, /* mod_sigdefer is not loaded */
+    SIGDEFER_OFF = 1,    /* loaded, but signals are not deferred in this
+                          * process: SigDefer Off, or not a child */
+    SIGDEFER_ON = 2      /* signals are deferred inside sections */
 } sigdefer_state_e;
 
 /** A place to come back to by siglongjmp(); see sigdefer_mark(). */
@@ -105,29 +105,29 @@ typedef struct {
 
 /** What happened in this process since its start; see sigdefer_stats(). */
 typedef struct {
-    uint64_t direct;           /* signals handled at once */
-    uint64_t deferred;         /* signals queued inside a section */
-    uint64_t replayed;         /* queued signals that were handled */
-    uint64_t merged;           /* timer ticks found queued already */
-    uint64_t ignored;          /* queued, and ignored by then: dropped */
-    uint64_t handed_back;      /* given back to the kernel: blocked by the
-                                * program since, or their thread has ended */
-    uint64_t overflows;        /* times the queue was full and the kernel
-                                * kept what came */
-    uint64_t lost;             /* could be neither queued nor given back */
-    uint64_t unpaired_leaves;  /* leaves without an enter */
-    uint64_t open_sections;    /* sections left open at the end of a request
-                                * and closed by mod_sigdefer */
-    uint64_t adopted;          /* handlers found in place of ours */
-    uint64_t reaped;           /* children reaped by SigDeferReapChildren */
-    uint64_t longest_ns;       /* longest deferral, nanoseconds */
+    uint64_t direct;          /* signals handled at once */
+    uint64_t deferred;        /* signals queued inside a section */
+    uint64_t replayed;        /* queued signals that were handled */
+    uint64_t merged;          /* timer ticks found queued already */
+    uint64_t ignored;         /* queued, and ignored by then: dropped */
+    uint64_t handed_back;     /* given back to the kernel: blocked by the
+                               * program since, or their thread has ended */
+    uint64_t overflows;       /* times the queue was full and the kernel
+                               * kept what came */
+    uint64_t lost;            /* could be neither queued nor given back */
+    uint64_t unpaired_leaves; /* leaves without an enter */
+    uint64_t open_sections;   /* sections left open at the end of a request
+                               * and closed by mod_sigdefer */
+    uint64_t adopted;         /* handlers found in place of ours */
+    uint64_t reaped;          /* children reaped by SigDeferReapChildren */
+    uint64_t longest_ns;      /* longest deferral, nanoseconds */
 } sigdefer_stats_t;
 
 /** The functions below as a table, for soft users; see sigdefer_attach(). */
 typedef struct {
-    unsigned version;          /* SIGDEFER_API_VERSION of mod_sigdefer */
-    ptrdiff_t section_offset;  /* of a thread's sigdefer_section_t from its
-                                * thread pointer, the same in all threads */
+    unsigned version;         /* SIGDEFER_API_VERSION of mod_sigdefer */
+    ptrdiff_t section_offset; /* of a thread's sigdefer_section_t from its
+                               * thread pointer, the same in all threads */
     void (*leave_slow)(void);
     void (*restore)(sigdefer_mark_t mark);
     int (*sigaction)(int signo, const struct sigaction *act,
@@ -296,8 +296,8 @@ __attribute__((constructor)) static void sigdefer_soft_init(void)
  */
 static inline sigdefer_state_e sigdefer_attach(void)
 {
-    APR_OPTIONAL_FN_TYPE(sigdefer_api) *api =
-        APR_RETRIEVE_OPTIONAL_FN(sigdefer_api);
+    APR_OPTIONAL_FN_TYPE(sigdefer_api) *api = APR_RETRIEVE_OPTIONAL_FN(
+        sigdefer_api);
 
     sigdefer_soft_api = api ? api() : NULL;
     if (!sigdefer_soft_api) {
@@ -363,8 +363,9 @@ static inline sigdefer_state_e sigdefer_state(void)
 
 static inline void sigdefer_stats(sigdefer_stats_t *stats)
 {
-    static const sigdefer_stats_t none = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-                                           0, 0 };
+    static const sigdefer_stats_t none = {
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+    };
 
     *stats = none;
     if (sigdefer_soft_api) {

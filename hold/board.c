@@ -115,7 +115,8 @@ void hold_board_free(server_rec *s, pid_t pid)
         if (atomic_load(&entry->killed)) {
             ap_log_error(APLOG_MARK, APLOG_ERR, 0, s,
                          "sigdefer: child %" APR_PID_T_FMT " did not end at "
-                         "its deadline and was killed", pid);
+                         "its deadline and was killed",
+                         pid);
         }
         atomic_store(&entry->state, HOLD_WAITING);
         atomic_store(&entry->asked, 0);
@@ -141,11 +142,12 @@ static void report(server_rec *s, const hold_entry_t *entry, int hold_seconds)
     for (i = 0; i < entry->cut && i < HOLD_NAMED; i++) {
         const hold_request_t *request = &entry->requests[i];
 
-        ap_log_error(APLOG_MARK, APLOG_WARNING, 0, s,
-                     "sigdefer: hold time of %d s is over, child %"
-                     APR_PID_T_FMT " ends \"%s %s\" after %d s",
-                     hold_seconds, pid, request->method, request->path,
-                     request->age_seconds);
+        ap_log_error(
+            APLOG_MARK, APLOG_WARNING, 0, s,
+            "sigdefer: hold time of %d s is over, child %" APR_PID_T_FMT
+            " ends \"%s %s\" after %d s",
+            hold_seconds, pid, request->method, request->path,
+            request->age_seconds);
     }
     if (entry->cut > HOLD_NAMED) {
         ap_log_error(APLOG_MARK, APLOG_WARNING, 0, s,
@@ -153,10 +155,11 @@ static void report(server_rec *s, const hold_entry_t *entry, int hold_seconds)
                      entry->cut - HOLD_NAMED, pid);
     }
     if (entry->cut == 0) {
-        ap_log_error(APLOG_MARK, APLOG_INFO, 0, s,
-                     "sigdefer: hold time of %d s is over, child %"
-                     APR_PID_T_FMT " ends without a request",
-                     hold_seconds, pid);
+        ap_log_error(
+            APLOG_MARK, APLOG_INFO, 0, s,
+            "sigdefer: hold time of %d s is over, child %" APR_PID_T_FMT
+            " ends without a request",
+            hold_seconds, pid);
     }
 }
 

@@ -56,12 +56,13 @@
 
 extern module AP_MODULE_DECLARE_DATA sigdefer_module;
 
-#define WAKE_MS 10             /* between two attempts to wake the child */
-#define SECTION_MS 100         /* at the deadline, inside a section: between
-                                * two looks whether it has been left */
+#define WAKE_MS 10 /* between two attempts to wake the child */
+
+/* At the deadline, inside a section: between two looks whether it is left. */
+#define SECTION_MS 100
 
 #define MAX_THREADS 1024
-#define MAX_REQUESTS 256       /* that can be named in the log */
+#define MAX_REQUESTS 256 /* that can be named in the log */
 
 /* A request that is being served; a copy, since the thread that serves it may
  * just be ending it when another one looks.
@@ -75,20 +76,20 @@ typedef struct {
 
 /* Of this process; all but the volatile ones r/o after hold_child_init(). */
 static struct {
-    pid_t pid;                 /* a program that it has forked does not hold;
-                                * 0 there, and before hold_child_init() */
+    pid_t pid; /* a program that it has forked does not hold;
+                * 0 there, and before hold_child_init() */
     int is_threaded;
     int seconds;
-    timer_t timer;             /* prefork's */
+    timer_t timer; /* prefork's */
     pthread_key_t thread_key;
     ap_unixd_mpm_retained_data *mpm;
     hold_entry_t *entry;
 
-    volatile sig_atomic_t noted;       /* by the handler: the first signal */
-    volatile sig_atomic_t leaving;     /* by the loop: it has ended */
-    volatile sig_atomic_t fd;          /* by the loop: the connection */
-    volatile uint64_t deadline;        /* by the handler, before noted; 0: none
-                                        */
+    volatile sig_atomic_t noted;   /* by the handler: the first signal */
+    volatile sig_atomic_t leaving; /* by the loop: it has ended */
+    volatile sig_atomic_t fd;      /* by the loop: the connection */
+    volatile uint64_t deadline;    /* by the handler, before noted; 0: none
+                                    */
 } hold;
 
 static open_request_t requests[MAX_REQUESTS];
@@ -139,8 +140,8 @@ static void wake(void)
 static void note(int signo)
 {
     hold.deadline = atomic_load(&hold.entry->asked)
-                    ? atomic_load(&hold.entry->deadline)
-                    : hold_clock() + (uint64_t)hold.seconds * 1000u;
+                        ? atomic_load(&hold.entry->deadline)
+                        : hold_clock() + (uint64_t)hold.seconds * 1000u;
     hold.noted = signo;
     hold.mpm->mpm_state = AP_MPMQ_STOPPING;
     hold.mpm->shutdown_pending = 1;
@@ -290,8 +291,7 @@ void hold_connection(apr_pool_t *p, apr_socket_t *csd)
         /* no more waking from here on */
         set_timer_to_deadline();
     }
-    apr_pool_cleanup_register(p, NULL, connection_ended,
-                              apr_pool_cleanup_null);
+    apr_pool_cleanup_register(p, NULL, connection_ended, apr_pool_cleanup_null);
 }
 
 static void thread_ends(void *where)
@@ -457,15 +457,14 @@ apr_status_t hold_child_init(apr_pool_t *pchild, int seconds)
     int threaded;
 
     hold.is_threaded = ap_mpm_query(AP_MPMQ_IS_THREADED, &threaded)
-                       == APR_SUCCESS
+                           == APR_SUCCESS
                        && threaded != AP_MPMQ_NOT_SUPPORTED;
     hold.entry = hold_board_claim();
     if (!hold.entry) {
         hold.entry = &unread;
     }
-    rv = hold.is_threaded
-         ? pthread_key_create(&hold.thread_key, thread_ends)
-         : make_timer();
+    rv = hold.is_threaded ? pthread_key_create(&hold.thread_key, thread_ends)
+                          : make_timer();
     if (rv == APR_SUCCESS) {
         rv = pthread_atfork(NULL, NULL, forked);
     }

@@ -34,9 +34,9 @@
 
 /** What a child is doing, as it says. */
 typedef enum {
-    HOLD_WAITING = 0,          /* for a connection: may be woken */
-    HOLD_IDLE,                 /* for the next request of a connection */
-    HOLD_SERVING               /* leave it alone */
+    HOLD_WAITING = 0, /* for a connection: may be woken */
+    HOLD_IDLE,        /* for the next request of a connection */
+    HOLD_SERVING      /* leave it alone */
 } hold_state_e;
 
 /** How many requests that are cut at the deadline are named in the log. */
@@ -65,8 +65,8 @@ typedef struct {
 
     /* by the child at its deadline, noticed last; by the parent 0 again */
     atomic_int noticed;
-    int depth;                 /* not 0: in a critical section, goes on */
-    int cut;                   /* requests that are cut */
+    int depth; /* not 0: in a critical section, goes on */
+    int cut;   /* requests that are cut */
     hold_request_t requests[HOLD_NAMED];
 } hold_entry_t;
 

@@ -52,24 +52,29 @@ APLOG_USE_MODULE(sigdefer);
 
 #define PARENT_KEY "mod_sigdefer_parent"
 
-#define DRAIN_MS 10            /* between two looks at the backlog */
-#define TICK_MS 100            /* between two looks at the deadlines */
-#define KILL_MS 4000           /* from the deadline to KILL, for a child that is
-                                * inside a section, or cannot be reached */
-#define LAST_MS 5000           /* from the deadline to the hard stop */
-#define AGAIN_MS 1000          /* a TERM that comes later than this after the
-                                * first one means now */
+#define DRAIN_MS 10 /* between two looks at the backlog */
+#define TICK_MS 100 /* between two looks at the deadlines */
+
+/* From the deadline to KILL, for a child that is inside a section or cannot
+ * be reached, and to the hard stop.
+ */
+#define KILL_MS 4000
+#define LAST_MS 5000
+
+/* A TERM that comes later than this after the first one means now. */
+#define AGAIN_MS 1000
+
 #define MAX_LISTENERS 256
 
 /* Outlives the module, which is unloaded at each restart.  Written in the
  * parent's handlers, which block each other, and in hold_parent_init().
  */
 typedef struct {
-    volatile sig_atomic_t stopping;    /* TERM, INT or WINCH has come */
-    volatile sig_atomic_t draining;    /* and the backlog is not empty yet */
-    volatile sig_atomic_t now;         /* no more holding */
-    volatile uint64_t stop_asked;      /* ms of the first TERM; 0: none */
-    volatile uint64_t restart_asked;   /* ms of a HUP; 0: none */
+    volatile sig_atomic_t stopping;  /* TERM, INT or WINCH has come */
+    volatile sig_atomic_t draining;  /* and the backlog is not empty yet */
+    volatile sig_atomic_t now;       /* no more holding */
+    volatile uint64_t stop_asked;    /* ms of the first TERM; 0: none */
+    volatile uint64_t restart_asked; /* ms of a HUP; 0: none */
 } retained_t;
 
 static retained_t *retained;
@@ -84,9 +89,8 @@ static nfds_t listener_count;
 static void (*stock_stop)(int);
 static void (*stock_restart)(int);
 
-static const int parent_signals[] = {
-    SIGTERM, SIGINT, AP_SIG_GRACEFUL_STOP, SIGHUP, AP_SIG_GRACEFUL
-};
+static const int parent_signals[] = { SIGTERM, SIGINT, AP_SIG_GRACEFUL_STOP,
+                                      SIGHUP, AP_SIG_GRACEFUL };
 #define PARENT_SIGNALS (sizeof(parent_signals) / sizeof(parent_signals[0]))
 
 static uint64_t hold_ms(void)
@@ -256,7 +260,7 @@ static void on_stop(int signo, siginfo_t *info, void *context)
 
     (void)context;
     if (getpid() != parent_pid) {
-        stock_stop(signo);     /* a child that has not set its own yet */
+        stock_stop(signo); /* a child that has not set its own yet */
     }
     else if (signo == AP_SIG_GRACEFUL_STOP && info->si_code == SI_TIMER) {
         tick();

@@ -43,7 +43,7 @@ static int bound_count;
 typedef struct {
     const void *inside;
     ElfW(Addr) base;
-    const ElfW(Dyn) *dynamic;
+    const ElfW(Dyn) * dynamic;
     ElfW(Addr) relro_start;
     ElfW(Addr) relro_end;
 } object_t;
@@ -93,7 +93,7 @@ static int find_object(struct dl_phdr_info *info, size_t size, void *data)
 
 static ElfW(Addr) dynamic_value(const object_t *object, ElfW(Sxword) tag)
 {
-    const ElfW(Dyn) *entry;
+    const ElfW(Dyn) * entry;
 
     for (entry = object->dynamic; entry->d_tag != DT_NULL; entry++) {
         if (entry->d_tag == tag) {
@@ -111,11 +111,11 @@ static ElfW(Addr) dynamic_address(const object_t *object, ElfW(Sxword) tag)
     return value && value < object->base ? value + object->base : value;
 }
 
-static void **find_in(const object_t *object, ElfW(Addr) table,
-                      ElfW(Addr) size, const char *name)
+static void **find_in(const object_t *object, ElfW(Addr) table, ElfW(Addr) size,
+                      const char *name)
 {
-    const ElfW(Sym) *symbols =
-        (const ElfW(Sym) *)dynamic_address(object, DT_SYMTAB);
+    const ElfW(Sym) *symbols = (const ElfW(Sym) *)dynamic_address(object,
+                                                                  DT_SYMTAB);
     const char *strings = (const char *)dynamic_address(object, DT_STRTAB);
     const ElfW(Rela) *entry = (const ElfW(Rela) *)table;
     const ElfW(Rela) *end = (const ElfW(Rela) *)(table + size);

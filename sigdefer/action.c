@@ -31,10 +31,10 @@
  */
 typedef struct action_block_t action_block_t;
 struct action_block_t {
-    action_block_t *next;      /* r/o after publication */
-    atomic_int used;           /* actions taken; may count beyond the end */
+    action_block_t *next; /* r/o after publication */
+    atomic_int used;      /* actions taken; may count beyond the end */
     struct {
-        atomic_int ready;      /* release after, acquire before action */
+        atomic_int ready; /* release after, acquire before action */
         struct sigaction action;
     } entries[24];
 };
@@ -49,20 +49,20 @@ static _Atomic(action_block_t *) blocks;
 
 /* Written under the lock below, but for action_reset(); read by handlers. */
 static action_ref_t registered[SIGNALS + 1];
-static action_ref_t behind[SIGNALS + 1];   /* before the first adoption */
-static _Atomic sigdefer_set_t managed;     /* registered[] is set */
-static _Atomic sigdefer_set_t adopted;     /* registered is a foreign one */
-static sigdefer_set_t reported;            /* under the lock */
+static action_ref_t behind[SIGNALS + 1]; /* before the first adoption */
+static _Atomic sigdefer_set_t managed;   /* registered[] is set */
+static _Atomic sigdefer_set_t adopted;   /* registered is a foreign one */
+static sigdefer_set_t reported;          /* under the lock */
 
 static _Atomic sigdefer_set_t guarded;
 static _Atomic(sigdefer_guard_fn *) guard;
-static int guard_flags;                    /* under the lock */
+static int guard_flags; /* under the lock */
 
 /* Registered with us before there was an engine to manage it. */
 static _Atomic sigdefer_set_t wanted;
 
 static atomic_int installed;
-static atomic_int process;     /* the one that defers; renewed by a fork */
+static atomic_int process; /* the one that defers; renewed by a fork */
 
 static const struct sigaction default_action;
 
@@ -155,8 +155,9 @@ static const struct sigaction *registered_action(int signo)
 }
 
 /* The flags that mean something to us; libc adds one of its own. */
-#define FLAGS (SA_SIGINFO | SA_NODEFER | SA_RESETHAND | SA_RESTART \
-               | SA_ONSTACK | SA_NOCLDSTOP | SA_NOCLDWAIT)
+#define FLAGS \
+    (SA_SIGINFO | SA_NODEFER | SA_RESETHAND | SA_RESTART | SA_ONSTACK \
+     | SA_NOCLDSTOP | SA_NOCLDWAIT)
 
 static int same_action(const struct sigaction *a, const struct sigaction *b)
 {
@@ -292,9 +293,10 @@ action_turn_e action_turn(int signo)
         return ACTION_CALLED;
     }
     return sigaction(signo, NULL, &in_kernel) == 0
-           && in_kernel.sa_sigaction
-              == registered_action(signo)->sa_sigaction
-           ? ACTION_BEHIND : ACTION_REGISTERED;
+                   && in_kernel.sa_sigaction
+                          == registered_action(signo)->sa_sigaction
+               ? ACTION_BEHIND
+               : ACTION_REGISTERED;
 }
 
 int action_is_adopted(int signo)
@@ -394,8 +396,7 @@ void sigdefer_uninstall(void)
         struct sigaction in_kernel;
 
         if ((atomic_load(&managed) & SIGDEFER_BIT(signo))
-            && sigaction(signo, NULL, &in_kernel) == 0
-            && is_ours(&in_kernel)) {
+            && sigaction(signo, NULL, &in_kernel) == 0 && is_ours(&in_kernel)) {
             sigaction(signo, registered_action(signo), NULL);
         }
     }
@@ -507,7 +508,7 @@ static void adopt(int signo, const struct sigaction *found)
     const struct sigaction *action = keep(found);
 
     if (!action) {
-        return;                /* he stays in front; the next check tries */
+        return; /* he stays in front; the next check tries */
     }
     if (action != before) {
         if (!(atomic_load(&adopted) & SIGDEFER_BIT(signo))) {

@@ -40,12 +40,12 @@ int action_is_our_process(void);
 
 /** Who has called our handler, and so, whose turn it is. */
 typedef enum {
-    ACTION_REGISTERED,         /* the kernel, or somebody in front of us whom
-                                * no check has found yet */
-    ACTION_BEHIND,             /* the adopted handler, which has gone in front
-                                * again: what stood before it */
-    ACTION_CALLED              /* the adopted handler, called by us: the same,
-                                * but part of its run, and no arrival */
+    ACTION_REGISTERED, /* the kernel, or somebody in front of us whom
+                        * no check has found yet */
+    ACTION_BEHIND,     /* the adopted handler, which has gone in front
+                        * again: what stood before it */
+    ACTION_CALLED      /* the adopted handler, called by us: the same,
+                        * but part of its run, and no arrival */
 } action_turn_e;
 
 action_turn_e action_turn(int signo);

@@ -174,7 +174,7 @@ static void replay(int is_fresh, action_turn_e turn, siginfo_t *info,
         }
         run_queued(&entry, interrupted, is_last, context);
         if (is_last) {
-            break;             /* what came since has been handled */
+            break; /* what came since has been handled */
         }
         block_managed(NULL);
         found = queue_pop(queue, ~interrupted, &entry);
@@ -217,7 +217,7 @@ static void hand_back(sigdefer_set_t blocked)
 static int ring(int signo)
 {
     if (!action_is_in_front(signo)) {
-        return 0;              /* someone else would take it for a signal */
+        return 0; /* someone else would take it for a signal */
     }
     section_thread.ringing = signo;
     if (pthread_kill(pthread_self(), signo) != 0) {
@@ -254,7 +254,7 @@ void section_replay(void)
     block_managed(&before);
     blocked = os_set_of(&before);
     if (section_thread.replaying && (blocked & managed) == managed) {
-        return;                /* the frame below us goes on */
+        return; /* the frame below us goes on */
     }
     section_thread.replaying = 0;
     if ((blocked & overflowed) != overflowed) {
@@ -321,8 +321,7 @@ static queue_t *own_queue(void)
     queue_t *claimed = queue_claim();
     queue_t *none = NULL;
 
-    if (atomic_compare_exchange_strong(&section_thread.queue, &none,
-                                       claimed)) {
+    if (atomic_compare_exchange_strong(&section_thread.queue, &none, claimed)) {
         return claimed;
     }
     if (claimed) {
@@ -358,8 +357,9 @@ static void defer(const siginfo_t *info, action_turn_e turn,
         stats_count(lost);
     }
     section_set_pending(1);
-    if (context && (section_thread.blocked
-                    || (queue && queue_count(queue, NULL) >= QUEUE_HIGH))) {
+    if (context
+        && (section_thread.blocked
+            || (queue && queue_count(queue, NULL) >= QUEUE_HIGH))) {
         hold_back(context);
     }
 }
@@ -368,8 +368,8 @@ static void defer(const siginfo_t *info, action_turn_e turn,
 static int is_frame(const void *local, int signo, const siginfo_t *info,
                     const void *context)
 {
-    return os_in_signal_frame(local, info)
-           && os_in_signal_frame(local, context) && info->si_signo == signo;
+    return os_in_signal_frame(local, info) && os_in_signal_frame(local, context)
+           && info->si_signo == signo;
 }
 
 /* A signal that reaches the thread inside a section, with something queued, or
@@ -379,7 +379,7 @@ static void arrive(action_turn_e turn, siginfo_t *info, ucontext_t *context,
                    int is_bell)
 {
     if (is_bell && section_depth() > 0) {
-        section_thread.ringing = 0;     /* too late: the next leave */
+        section_thread.ringing = 0; /* too late: the next leave */
     }
     else if (section_depth() > 0 || (section_thread.ringing && !is_bell)) {
         /* inside, or the bell's frame has been made and has not come as far

@@ -28,7 +28,7 @@
 /** One signal per bit: signal n is bit n - 1.  No signal is above 64. */
 typedef uint64_t sigdefer_set_t;
 
-#define SIGDEFER_BIT(signo) ((sigdefer_set_t)1 << ((signo) - 1))
+#define SIGDEFER_BIT(signo) ((sigdefer_set_t)1 << ((signo)-1))
 
 /**
  * The signals that are managed by default.
@@ -132,8 +132,8 @@ ptrdiff_t sigdefer_section_offset(void);
 /** SigDeferReapChildren. */
 typedef enum {
     SIGDEFER_REAP_OFF = 0,
-    SIGDEFER_REAP_SIGNAL,      /* at once, in a SIGCHLD handler */
-    SIGDEFER_REAP_IDLE         /* when sigdefer_reap() is called */
+    SIGDEFER_REAP_SIGNAL, /* at once, in a SIGCHLD handler */
+    SIGDEFER_REAP_IDLE    /* when sigdefer_reap() is called */
 } sigdefer_reap_e;
 
 /**

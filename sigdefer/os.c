@@ -141,14 +141,16 @@ pid_t os_thread_id(void)
 
 int os_thread_lives(pid_t thread_id)
 {
-    return syscall(SYS_tgkill, getpid(), thread_id, 0) == 0
-           || errno != ESRCH;
+    return syscall(SYS_tgkill, getpid(), thread_id, 0) == 0 || errno != ESRCH;
 }
 
 int os_resend_to_thread(const siginfo_t *info)
 {
     return syscall(SYS_rt_tgsigqueueinfo, getpid(), os_thread_id(),
-                   info->si_signo, info) == 0 ? 0 : errno;
+                   info->si_signo, info)
+                   == 0
+               ? 0
+               : errno;
 }
 
 int os_resend_to_process(const siginfo_t *info)
@@ -166,7 +168,8 @@ int os_resend_to_process(const siginfo_t *info)
      */
     queued.si_code = SI_QUEUE;
     return syscall(SYS_rt_sigqueueinfo, getpid(), info->si_signo, &queued) == 0
-           ? 0 : errno;
+               ? 0
+               : errno;
 }
 
 int os_is_from_here(const siginfo_t *info)

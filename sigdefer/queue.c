@@ -24,9 +24,9 @@
 
 #define ALL_SIGNALS (~(sigdefer_set_t)0)
 
-static queue_t *pool;          /* r/o after queue_pool_init() */
-static atomic_int claimed;     /* queues from pool[0] on that ever had an
-                                * owner; what is beyond is untouched memory */
+static queue_t *pool;      /* r/o after queue_pool_init() */
+static atomic_int claimed; /* queues from pool[0] on that ever had an
+                            * owner; what is beyond is untouched memory */
 
 #define load(word) atomic_load_explicit(&(word), memory_order_relaxed)
 #define store(word, value) \
@@ -118,10 +118,9 @@ int queue_push(queue_t *queue, const siginfo_t *info, int turn)
         if (index - load(queue->head) >= QUEUE_SIZE) {
             return 0;
         }
-    } while (!atomic_compare_exchange_weak_explicit(&queue->tail, &index,
-                                                    index + 1,
-                                                    memory_order_relaxed,
-                                                    memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(
+        &queue->tail, &index, index + 1, memory_order_relaxed,
+        memory_order_relaxed));
     entry = &queue->entries[index % QUEUE_SIZE];
     entry->info = *info;
     entry->turn = turn;
@@ -244,8 +243,7 @@ unsigned queue_hand_on(void)
         queue_entry_t entry;
 
         if (owner == 0 || queue_count(queue, NULL) == 0
-            || os_thread_lives(owner)
-            || !take(queue, owner, os_thread_id())) {
+            || os_thread_lives(owner) || !take(queue, owner, os_thread_id())) {
             continue;
         }
         while (queue_peek(queue, ALL_SIGNALS, &entry)

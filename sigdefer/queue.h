@@ -36,11 +36,11 @@
 #define QUEUE_HIGH 64
 
 typedef struct {
-    atomic_uint ready;         /* 1 + the index pushed, when all is filled in;
-                                * 0 when it has been taken out */
+    atomic_uint ready; /* 1 + the index pushed, when all is filled in;
+                        * 0 when it has been taken out */
     siginfo_t info;
-    int turn;                  /* an action_turn_e: whose it is */
-    uint64_t arrived;          /* ns, CLOCK_MONOTONIC */
+    int turn;         /* an action_turn_e: whose it is */
+    uint64_t arrived; /* ns, CLOCK_MONOTONIC */
 } queue_entry_t;
 
 /* head and tail count up for ever, entry i is entries[i % QUEUE_SIZE].  Only
@@ -48,9 +48,9 @@ typedef struct {
  * that interrupt handlers, so every order is relaxed.
  */
 typedef struct {
-    atomic_int owner;          /* thread id, 0: free */
-    atomic_uint head;          /* next to pop */
-    atomic_uint tail;          /* next to push */
+    atomic_int owner; /* thread id, 0: free */
+    atomic_uint head; /* next to pop */
+    atomic_uint tail; /* next to push */
     queue_entry_t entries[QUEUE_SIZE];
 } queue_t;
 

@@ -26,18 +26,18 @@
  * thread and its handlers; volatile, since a handler may come at any moment.
  */
 typedef struct {
-    _Atomic(queue_t *) queue;          /* NULL: never hit inside a section */
-    volatile sigdefer_set_t blocked;   /* what a full queue made us block in
-                                        * the section's context */
-    volatile int ringing;              /* signal sent to ourselves, not yet
-                                        * seen; 0: none */
-    volatile int replaying;            /* a replay has more to do, if all
-                                        * managed signals are blocked, too: a
-                                        * siglongjmp() out of it leaves this
-                                        * set, but not the mask */
-    volatile int running;              /* frames of ours, at most: those that a
-                                        * handler jumps over stay counted until
-                                        * the thread says where it is */
+    _Atomic(queue_t *) queue;        /* NULL: never hit inside a section */
+    volatile sigdefer_set_t blocked; /* what a full queue made us block in
+                                      * the section's context */
+    volatile int ringing;            /* signal sent to ourselves, not yet
+                                      * seen; 0: none */
+    volatile int replaying;          /* a replay has more to do, if all
+                                      * managed signals are blocked, too: a
+                                      * siglongjmp() out of it leaves this
+                                      * set, but not the mask */
+    volatile int running;            /* frames of ours, at most: those that a
+                                      * handler jumps over stay counted until
+                                      * the thread says where it is */
 } thread_t;
 
 extern __thread thread_t section_thread

@@ -45,8 +45,7 @@ typedef struct {
 extern stats_t stats;
 
 #define stats_add(counter, n) \
-    ((void)atomic_fetch_add_explicit(&stats.counter, (n), \
-                                     memory_order_relaxed))
+    ((void)atomic_fetch_add_explicit(&stats.counter, (n), memory_order_relaxed))
 #define stats_count(counter) stats_add(counter, 1)
 
 static inline void stats_longest(uint64_t ns)
