@@ -1,0 +1,188 @@
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+
+# What the tests have in common.  To be used before Apache::Test, which finds
+# its configuration in the working directory:
+#
+#     use FindBin;
+#     use lib "$FindBin::Bin/../lib";
+#     use SigDeferTest;
+#     use Apache::Test '-withtestmore';
+
+package SigDeferTest;
+
+use strict;
+use warnings;
+
+use Exporter   qw(import);
+use File::Temp ();
+use FindBin    ();
+
+BEGIN {
+    chdir "$FindBin::Bin/../.." or die "$FindBin::Bin/../..: $!\n";
+}
+
+use Apache::Test ();
+
+# Two habits of Apache::Test that do not suit us.  It asks apxs and httpd anew
+# in each test what they are, though the tree was configured with the answers.
+# And it sends diagnostics to stdout, for tests that run inside httpd; prove
+# shows only what comes on stderr.
+BEGIN {
+    no warnings 'redefine';
+    *Apache::Test::config          = \&Apache::Test::basic_config;
+    *Apache::Test::test_pm_refresh = sub { return };
+}
+
+BEGIN {
+    unshift @INC, Apache::Test::vars('src_dir') . '/scripts';
+}
+
+use Client       ();
+use LogWatch     ();
+use PrivateHttpd ();
+use Test::More   ();
+use TestServer   ();
+
+our @EXPORT = qw(children_of configtest error_log fetch have_php is_running
+    module_file mpm need_child_signals need_sigdefer no_crash port probe
+    proc_status server variants wait_until);
+
+use constant {
+    ANSWER_DEADLINE => 15,
+    TEST_DEADLINE   => 120,
+};
+
+# However a test ends, the servers that it has started end with it.
+$SIG{$_} = sub { exit 1 } for qw(INT TERM HUP);
+$SIG{ALRM} = sub { die "the test takes more than ", TEST_DEADLINE, " s\n" };
+alarm TEST_DEADLINE;
+
+*wait_until = \&PrivateHttpd::wait_until;
+
+# --- servers --------------------------------------------------------------
+
+sub mpm  { return Apache::Test::config()->{mpm} }
+sub port { return Apache::Test::vars('port') }
+
+sub server { return TestServer->new(@_) }
+
+sub error_log {
+    return LogWatch->new(Apache::Test::vars('t_logs') . '/error_log');
+}
+
+# The file that mod_NAME is loaded from, if the server of the suite has it.
+sub module_file {
+    my ($name) = @_;
+    return Apache::Test::config()->{modules}{"mod_$name.c"};
+}
+
+# For the plan: the module itself and both builds of the probe.
+sub need_sigdefer {
+    return Apache::Test::need(
+        qw(mod_sigdefer.c mod_probe_linked.c mod_probe_soft.c), @_);
+}
+
+# For the plan of a test that sends TERM to a child.
+sub need_child_signals {
+    return need_sigdefer(
+        { 'TERM means nothing to a child of a threaded MPM' =>
+                mpm() eq 'prefork' }, @_);
+}
+
+sub have_php {
+    my $modules = Apache::Test::config()->{modules};
+    return scalar grep { /^mod_php/ } keys %$modules;
+}
+
+# Whether httpd takes a configuration with these lines, and what it says about
+# it.  sigdefer => 0 leaves the module out.
+sub configtest {
+    my ($lines, %arg) = @_;
+    my $modules = Apache::Test::config()->{modules};
+    my $mpm     = mpm();
+    my $file    = File::Temp->new(TEMPLATE => 'sigdefer-conf-XXXXXX',
+        TMPDIR => 1);
+
+    print {$file} 'ServerRoot "', Apache::Test::vars('serverroot'), "\"\n",
+        "LoadModule mpm_${mpm}_module \"$modules->{\"mod_mpm_$mpm.c\"}\"\n",
+        $arg{sigdefer} // 1
+        ? "LoadModule sigdefer_module \"$modules->{'mod_sigdefer.c'}\"\n"
+        : (),
+        "ServerName localhost\n", "Listen 127.0.0.1:1\n", "$lines\n";
+    $file->flush;
+    open my $httpd, '-|', Apache::Test::vars('httpd') . " -t -f $file 2>&1"
+        or die "httpd: $!\n";
+    my $output = do { local $/; <$httpd> };
+    return (scalar close $httpd, $output);
+}
+
+# --- questions ------------------------------------------------------------
+
+sub variants { return qw(linked soft) }
+
+# What a command of the probe answers, by name.
+sub probe {
+    my ($variant, $command, $port) = @_;
+    my $body = fetch("/probe-$variant/$command", $port);
+
+    return { map { /^([^:]+):\s(.*)$/ ? ($1 => $2) : () } split /\n/, $body };
+}
+
+# The body of an answer, which must come in full.
+sub fetch {
+    my ($path, $port) = @_;
+    my $answer = Client->new($port // port())->get($path)
+        ->rest(ANSWER_DEADLINE);
+    my ($status, $body) = $answer =~ m{^HTTP/1\.\d (\d+) .*?\r\n\r\n(.*)$}s
+        or die "no answer to $path\n";
+
+    $status == 200 or die "$path: status $status\n";
+    return $body;
+}
+
+# --- processes ------------------------------------------------------------
+
+# Neither gone nor a zombie.
+sub is_running {
+    my ($pid) = @_;
+    my $process = PrivateHttpd::process($pid);
+    return $process && $process->{state} ne 'Z';
+}
+
+# Process ids and states of a process's children.
+sub children_of {
+    my ($pid) = @_;
+    return map { $_->{id} =~ /^(\d+)/; ($1 => $_->{state}) }
+        grep { $_->{parent} == $pid }
+        map  { PrivateHttpd::process($_) }
+        map  { m{/(\d+)$} } glob '/proc/[0-9]*';
+}
+
+# /proc/PID/status by name.
+sub proc_status {
+    my ($pid) = @_;
+    return { map { /^(\w+):\s*(.*)$/ }
+            split /\n/, PrivateHttpd::slurp("/proc/$pid/status") };
+}
+
+# A test: no child was ended by a signal.
+sub no_crash {
+    my ($log) = @_;
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    return Test::More::is_deeply([$log->lines(qr/exit signal/)], [],
+        'no child was ended by a signal');
+}
+
+1;

@@ -1,0 +1,100 @@
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+
+# A server that a test starts for itself, in the MPM that is tested, with two
+# listeners (with one, httpd takes no accept mutex).
+#
+#     my $server = TestServer->new(%arg);    # runs when it is returned
+#
+# Besides what PrivateHttpd knows: sigdefer => 0 leaves the module out, probe
+# => 'linked', 'soft' or undef says which probe is in, conf is added to what
+# the server of the suite has for the pages and the probes.
+
+package TestServer;
+
+use strict;
+use warnings;
+
+use FindBin ();
+use IO::Socket::INET ();
+
+use Apache::Test ();
+use LogWatch     ();
+
+use parent 'PrivateHttpd';
+
+my $count = 0;
+
+sub new {
+    my ($class, %arg) = @_;
+    my $modules = Apache::Test::config()->{modules};
+    my $mpm     = Apache::Test::config()->{mpm};
+    my $conf    = Apache::Test::vars('t_conf');
+    my $probe   = exists $arg{probe} ? $arg{probe} : 'linked';
+    my ($area)  = $FindBin::Bin =~ /([\w-]+)$/;
+    my ($topic) = $FindBin::Script =~ /^([\w-]+)/;
+    my ($port, $second) = free_ports();
+
+    my $self = $class->SUPER::new(
+        workers => 4,
+        pages   => [Apache::Test::vars('documentroot')],
+        %arg,
+        name     => join('-', 't', $mpm, $area, $topic, ++$count),
+        mpm      => $mpm,
+        port     => $port,
+        sigdefer => $arg{sigdefer} // 1
+        ? $modules->{'mod_sigdefer.c'}
+        : undef,
+        modules => [
+            @{ $arg{modules} // [] },
+            $probe ? "probe_$probe=$modules->{\"mod_probe_$probe.c\"}" : (),
+        ],
+        conf => join("\n",
+            ($arg{listeners} // 2) > 1 ? "Listen 127.0.0.1:$second" : (),
+            'LogLevel info',
+            "Include \"$conf/pages.conf\"",
+            $arg{conf} // '', ''),
+    );
+
+    $self->start;
+    $self->{log} = LogWatch->new("$self->{root}/logs/error_log");
+    return $self;
+}
+
+# From the range of ports that belongs to the MPM.
+sub free_ports {
+    my $first = Apache::Test::vars('port');
+    my @free  = grep {
+        IO::Socket::INET->new(
+            LocalAddr => '127.0.0.1',
+            LocalPort => $_,
+            Proto     => 'tcp',
+            ReuseAddr => 1,
+        )
+    } $first + 2 .. $first + 29;
+
+    @free >= 2 or die "no free port\n";
+    return @free[0, 1];
+}
+
+sub port { return $_[0]->{port} }
+
+# Of what has been logged since the start.
+sub log { return $_[0]->{log} }
+
+sub child_pids {
+    my ($self) = @_;
+    return map { /^(\d+)/ } $self->children;
+}
+
+1;
