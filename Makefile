@@ -139,7 +139,7 @@ $(SECTIONS): $(BUILD)/bench/%: bench/%.c bench/brackets.h mod_sigdefer.h \
 bench-sections: deps-build deps-bench $(SECTIONS)
 	@bench/sections.pl --check
 
-bench-cost: deps-build deps-bench $(MODULE)
+bench-cost: deps-build deps-bench $(MODULE) $(BUILD)/bench/load
 	@bench/cost.pl --check
 
 bench-restart: deps-build deps-bench $(MODULE) $(BUILD)/bench/load

@@ -48,9 +48,7 @@ extern SIGDEFER_DECLARE module AP_MODULE_DECLARE_DATA sigdefer_module;
 
 APR_DECLARE_OPTIONAL_FN(const sigdefer_api_t *, sigdefer_api, (void));
 
-/* The signals besides TERM and HUP, which are looked at at each connection:
- * one of them each time.
- */
+/* Looked at at each connection, and held. */
 #define HELD_SIGNALS (SIGDEFER_BIT(SIGTERM) | SIGDEFER_BIT(SIGHUP))
 
 #define MAX_HOLD_TIME 3600
@@ -68,7 +66,6 @@ static struct {
 static server_rec *main_server;
 static int is_holding;
 static apr_uint32_t connections_open;
-static apr_uint32_t connections_seen;
 static apr_uint32_t leaves_reported;
 static ap_filter_rec_t *before_header_filter;
 
@@ -153,14 +150,20 @@ static int parse_signal(const char *text)
 
 /* ---- Directives --------------------------------------------------------- */
 
-static const char *set_flag(cmd_parms *cmd, void *dummy, int flag)
+static const char *set_on_off(cmd_parms *cmd, void *dummy, const char *arg)
 {
     const char *error = ap_check_cmd_context(cmd, GLOBAL_ONLY);
+    int is_on = ap_cstr_casecmp(arg, "On") == 0;
 
     if (error) {
         return error;
     }
-    *(int *)cmd->info = flag;
+    if (!is_on && ap_cstr_casecmp(arg, "Off") != 0) {
+        return apr_psprintf(cmd->pool,
+                            "%s: '%s' is not known; legal are On, Off",
+                            cmd->cmd->name, arg);
+    }
+    *(int *)cmd->info = is_on;
     return NULL;
 }
 
@@ -257,14 +260,14 @@ static const char *set_reap(cmd_parms *cmd, void *dummy, const char *arg)
 }
 
 static const command_rec directives[] = {
-    AP_INIT_FLAG("SigDefer", set_flag, &config.enabled, RSRC_CONF,
-                 "On (default) or Off: whether the module does anything"),
+    AP_INIT_TAKE1("SigDefer", set_on_off, &config.enabled, RSRC_CONF,
+                  "On (default) or Off: whether the module does anything"),
     AP_INIT_TAKE_ARGV("SigDeferSignals", set_signals, NULL, RSRC_CONF,
                       "the signals that wait while a child is in a critical "
                       "section; + and - change the default"),
-    AP_INIT_FLAG("SigDeferHold", set_flag, &config.hold, RSRC_CONF,
-                 "On (default) or Off: whether a child that is asked to go "
-                 "finishes what it serves"),
+    AP_INIT_TAKE1("SigDeferHold", set_on_off, &config.hold, RSRC_CONF,
+                  "On (default) or Off: whether a child that is asked to go "
+                  "finishes what it serves"),
     AP_INIT_TAKE1("SigDeferHoldTime", set_hold_time, NULL, RSRC_CONF,
                   "for how many seconds it may do so (default 5)"),
     AP_INIT_TAKE1("SigDeferReapChildren", set_reap, NULL, RSRC_CONF,
@@ -435,7 +438,7 @@ static void adopted(int signo, const struct sigaction *found)
         owner = apr_filepath_name_get(info.dli_fname);
     }
     else {
-        apr_snprintf(name, sizeof(name), "%pp", (void *)&found->sa_sigaction);
+        apr_snprintf(name, sizeof(name), "%pp", (void *)found->sa_sigaction);
         owner = name;
     }
     ap_log_error(APLOG_MARK, APLOG_INFO, 0, main_server,
@@ -444,25 +447,29 @@ static void adopted(int signo, const struct sigaction *found)
                  signal_name(main_server->process->pool, signo), owner);
 }
 
-/* TERM and HUP at each connection, and one of the others: a look is a system
- * call, and so a connection has three.
+/* TERM and HUP at each connection, the others in turn, within eight: a look is
+ * a system call.  Threads may count the same connection, which does no harm.
  */
 static void look_behind(void)
 {
+    static volatile unsigned connections;
     sigdefer_set_t others = sigdefer_managed() & ~HELD_SIGNALS;
-    apr_uint32_t turn = apr_atomic_inc32(&connections_seen);
-    int n = __builtin_popcountll(others);
+    unsigned turn = connections++ % 8;
 
-    for (n = n ? (int)(turn % (apr_uint32_t)n) : 0; n > 0; n--) {
+    while (others && turn > 0) {
         others &= others - 1;
+        turn--;
     }
     sigdefer_check(HELD_SIGNALS | (others & -others), adopted);
 }
 
 static apr_status_t connection_ended(void *unused)
 {
-    if (apr_atomic_dec32(&connections_open) == 0
-        && config.reap == SIGDEFER_REAP_IDLE) {
+    if (is_holding) {
+        hold_connection_ended();
+    }
+    if (config.reap == SIGDEFER_REAP_IDLE
+        && apr_atomic_dec32(&connections_open) == 0) {
         /* nobody here waits for a program of his own now */
         sigdefer_reap();
     }
@@ -474,15 +481,17 @@ static conn_rec *create_connection(apr_pool_t *p, server_rec *s,
                                    apr_socket_t *csd, long conn_id, void *sbh,
                                    apr_bucket_alloc_t *alloc)
 {
-    if (sigdefer_state() == SIGDEFER_ON) {
-        if (is_holding) {
-            hold_connection(p, csd);
-        }
-        apr_atomic_inc32(&connections_open);
-        apr_pool_cleanup_register(p, NULL, connection_ended,
-                                  apr_pool_cleanup_null);
-        look_behind();
+    if (sigdefer_state() != SIGDEFER_ON) {
+        return NULL;
     }
+    if (is_holding) {
+        hold_connection(csd);
+    }
+    if (config.reap == SIGDEFER_REAP_IDLE) {
+        apr_atomic_inc32(&connections_open);
+    }
+    apr_pool_cleanup_register(p, NULL, connection_ended, apr_pool_cleanup_null);
+    look_behind();
     return NULL;
 }
 
@@ -514,7 +523,10 @@ static apr_status_t before_header(ap_filter_t *f, apr_bucket_brigade *bb)
 
 static void insert_filter(request_rec *r)
 {
-    if (is_holding && !r->main) {
+    /* a response to HTTP/1.0 ends the connection, or is asked not to */
+    if (is_holding && !r->main && hold_has_loop()
+        && (r->proto_num >= HTTP_VERSION(1, 1)
+            || apr_table_get(r->headers_in, "Connection"))) {
         ap_add_output_filter_handle(before_header_filter, NULL, r,
                                     r->connection);
     }

@@ -32,17 +32,16 @@ static sigset_t bracket_set;
 static sigset_t bracket_saved;
 
 /* CASE(name, enter, leave) is expanded for each of the four. */
-#define BRACKETS(CASE)                                               \
-    CASE(empty, (void)0, (void)0)                                    \
-    CASE(macro, SIGDEFER_ENTER(), SIGDEFER_LEAVE())                  \
-    CASE(call, ap_block_alarms(), ap_unblock_alarms())               \
-    CASE(mask, pthread_sigmask(SIG_BLOCK, &bracket_set,              \
-                               &bracket_saved),                      \
+#define BRACKETS(CASE) \
+    CASE(empty, (void)0, (void)0) \
+    CASE(macro, SIGDEFER_ENTER(), SIGDEFER_LEAVE()) \
+    CASE(call, ap_block_alarms(), ap_unblock_alarms()) \
+    CASE(mask, pthread_sigmask(SIG_BLOCK, &bracket_set, &bracket_saved), \
          pthread_sigmask(SIG_SETMASK, &bracket_saved, NULL))
 
 static void brackets_init(void)
 {
-    static const int managed[] = { SIGALRM, SIGHUP, SIGINT, SIGQUIT,
+    static const int managed[] = { SIGALRM, SIGHUP,  SIGINT,  SIGQUIT,
                                    SIGTERM, SIGUSR1, SIGUSR2, SIGPROF };
     size_t i;
 

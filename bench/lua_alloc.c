@@ -32,35 +32,33 @@ static const struct {
     const char *name;
     const char *script;
 } workloads[] = {
-    { "array",
-      "local t = {}\n"
-      "for i = 1, 1000000 do t[i] = i end\n"
-      "assert(#t == 1000000)\n" },
+    { "array", "local t = {}\n"
+               "for i = 1, 1000000 do t[i] = i end\n"
+               "assert(#t == 1000000)\n" },
 
     /* What a heavy page does: rows of small tables, strings made from them,
      * sorting, and numbers in between.
      */
-    { "heavy",
-      "local function rows(n)\n"
-      "    local t, x = {}, 42\n"
-      "    for i = 1, n do\n"
-      "        x = (x * 1103515245 + 12345) % 2147483648\n"
-      "        t[i] = { x, { id = i }, tostring(x) }\n"
-      "    end\n"
-      "    return t\n"
-      "end\n"
-      "local function page(t)\n"
-      "    local lines = {}\n"
-      "    for i, row in ipairs(t) do\n"
-      "        local sum = row[1] % 65521 + row[2].id\n"
-      "        lines[i] = row[3] .. ':' .. sum\n"
-      "    end\n"
-      "    table.sort(lines)\n"
-      "    return table.concat(lines, '\\n')\n"
-      "end\n"
-      "for i = 1, 2250 do\n"
-      "    assert(#page(rows(100)) > 1000)\n"
-      "end\n" }
+    { "heavy", "local function rows(n)\n"
+               "    local t, x = {}, 42\n"
+               "    for i = 1, n do\n"
+               "        x = (x * 1103515245 + 12345) % 2147483648\n"
+               "        t[i] = { x, { id = i }, tostring(x) }\n"
+               "    end\n"
+               "    return t\n"
+               "end\n"
+               "local function page(t)\n"
+               "    local lines = {}\n"
+               "    for i, row in ipairs(t) do\n"
+               "        local sum = row[1] % 65521 + row[2].id\n"
+               "        lines[i] = row[3] .. ':' .. sum\n"
+               "    end\n"
+               "    table.sort(lines)\n"
+               "    return table.concat(lines, '\\n')\n"
+               "end\n"
+               "for i = 1, 2250 do\n"
+               "    assert(#page(rows(100)) > 1000)\n"
+               "end\n" }
 };
 
 /* What lua_Alloc promises: no size frees, anything else resizes. */
@@ -73,16 +71,16 @@ static inline void *resize(void *block, size_t size)
     return realloc(block, size);
 }
 
-#define DEFINE_ALLOC(name, enter, leave)                             \
-    static void *alloc_##name(void *data, void *block, size_t old,   \
-                              size_t size)                           \
-    {                                                                \
-        (void)data;                                                  \
-        (void)old;                                                   \
-        enter;                                                       \
-        block = resize(block, size);                                 \
-        leave;                                                       \
-        return block;                                                \
+#define DEFINE_ALLOC(name, enter, leave) \
+    static void *alloc_##name(void *data, void *block, size_t old, \
+                              size_t size) \
+    { \
+        (void)data; \
+        (void)old; \
+        enter; \
+        block = resize(block, size); \
+        leave; \
+        return block; \
     }
 
 BRACKETS(DEFINE_ALLOC)
@@ -148,8 +146,7 @@ int main(int argc, char **argv)
     double start;
 
     if (!script || !alloc) {
-        fprintf(stderr,
-                "usage: lua_alloc array|heavy empty|macro|call|mask\n");
+        fprintf(stderr, "usage: lua_alloc array|heavy empty|macro|call|mask\n");
         return EXIT_FAILURE;
     }
     brackets_init();

@@ -26,16 +26,16 @@
 
 #include "bench/brackets.h"
 
-#define DEFINE_RUN(name, enter, leave)                               \
-    static __attribute__((noinline)) void run_##name(long count)     \
-    {                                                                \
-        long i;                                                      \
-                                                                     \
-        for (i = 0; i < count; ++i) {                                \
-            enter;                                                   \
-            SIGDEFER_BARRIER();                                      \
-            leave;                                                   \
-        }                                                            \
+#define DEFINE_RUN(name, enter, leave) \
+    static __attribute__((noinline)) void run_##name(long count) \
+    { \
+        long i; \
+\
+        for (i = 0; i < count; ++i) { \
+            enter; \
+            SIGDEFER_BARRIER(); \
+            leave; \
+        } \
     }
 
 BRACKETS(DEFINE_RUN)

@@ -266,23 +266,16 @@ static void go_to(hold_state_e new_state)
     }
 }
 
-static apr_status_t connection_ended(void *unused)
+int hold_has_loop(void)
 {
-    (void)unused;
-    go_to(HOLD_WAITING);
-    if (hold.noted) {
-        /* it may have come after the loop's test */
-        wake();
-    }
-    return APR_SUCCESS;
+    return hold.pid != 0 && !hold.is_threaded;
 }
 
-void hold_connection(apr_pool_t *p, apr_socket_t *csd)
+void hold_connection(apr_socket_t *csd)
 {
     apr_os_sock_t fd;
 
-    if (hold.pid == 0 || hold.is_threaded
-        || apr_os_sock_get(&fd, csd) != APR_SUCCESS) {
+    if (!hold_has_loop() || apr_os_sock_get(&fd, csd) != APR_SUCCESS) {
         return;
     }
     hold.fd = fd;
@@ -291,7 +284,18 @@ void hold_connection(apr_pool_t *p, apr_socket_t *csd)
         /* no more waking from here on */
         set_timer_to_deadline();
     }
-    apr_pool_cleanup_register(p, NULL, connection_ended, apr_pool_cleanup_null);
+}
+
+void hold_connection_ended(void)
+{
+    if (!hold_has_loop()) {
+        return;
+    }
+    go_to(HOLD_WAITING);
+    if (hold.noted) {
+        /* it may have come after the loop's test */
+        wake();
+    }
 }
 
 static void thread_ends(void *where)
@@ -332,7 +336,7 @@ void hold_request_begins(request_rec *r)
     if (hold.pid == 0) {
         return;
     }
-    if (!hold.is_threaded) {
+    if (hold_has_loop() && state() != HOLD_SERVING) {
         atomic_store(&hold.entry->state, HOLD_SERVING);
         if (hold.noted) {
             set_timer_to_deadline();

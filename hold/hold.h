@@ -121,13 +121,20 @@ void hold_parent_init(apr_pool_t *pconf, server_rec *s, int seconds);
 apr_status_t hold_child_init(apr_pool_t *pchild, int seconds);
 
 /**
- * A connection has been accepted; it has ended when its pool is cleared.
- * @param p the connection's pool
+ * A connection has been accepted, or has ended.
  * @param csd its socket
  *
- * Call from: create_connection, before anything else can fail.
+ * Call from: create_connection, before anything else can fail; a cleanup of
+ * its pool.
  */
-void hold_connection(apr_pool_t *p, apr_socket_t *csd);
+void hold_connection(apr_socket_t *csd);
+void hold_connection_ended(void);
+
+/**
+ * Whether the child serves one connection at a time, in a loop that is to be
+ * ended; else the MPM tells its threads.
+ */
+int hold_has_loop(void);
 
 /**
  * The calling thread is about to serve: at the deadline it is looked whether

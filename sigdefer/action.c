@@ -306,9 +306,7 @@ int action_is_adopted(int signo)
 
 int action_is_in_front(int signo)
 {
-    struct sigaction in_kernel;
-
-    return sigaction(signo, NULL, &in_kernel) == 0 && is_ours(&in_kernel);
+    return os_has_handler(signo, deliver_signal);
 }
 
 static void restart_in_child(void)
@@ -528,29 +526,30 @@ static int is_as_we_left_it(int signo, const struct sigaction *found)
                && action_is_ignore(registered_action(signo)));
 }
 
+/* Look again, with the lock held; returns whether it is the first time. */
+static int adopt_if_changed(int signo, struct sigaction *found)
+{
+    int news = 0;
+    sigset_t before;
+
+    lock_registrations(&before);
+    if (sigaction(signo, NULL, found) == 0 && !is_as_we_left_it(signo, found)) {
+        adopt(signo, found);
+        news = !(reported & SIGDEFER_BIT(signo));
+        reported |= SIGDEFER_BIT(signo);
+    }
+    unlock_registrations(&before);
+    return news;
+}
+
 void sigdefer_check(sigdefer_set_t set, sigdefer_adopted_fn *tell)
 {
-    int signo;
-
-    set &= atomic_load(&managed);
-    for (signo = 1; signo <= SIGNALS && set >> (signo - 1); signo++) {
+    for (set &= atomic_load(&managed); set; set &= set - 1) {
+        int signo = __builtin_ctzll(set) + 1;
         struct sigaction found;
-        sigset_t before;
-        int news = 0;
 
-        if (!(set & SIGDEFER_BIT(signo)) || sigaction(signo, NULL, &found) != 0
-            || is_as_we_left_it(signo, &found)) {
-            continue;
-        }
-        lock_registrations(&before);
-        if (sigaction(signo, NULL, &found) == 0
-            && !is_as_we_left_it(signo, &found)) {
-            adopt(signo, &found);
-            news = !(reported & SIGDEFER_BIT(signo));
-            reported |= SIGDEFER_BIT(signo);
-        }
-        unlock_registrations(&before);
-        if (news && tell) {
+        if (!action_is_in_front(signo) && adopt_if_changed(signo, &found)
+            && tell) {
             tell(signo, &found);
         }
     }

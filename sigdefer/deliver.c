@@ -39,13 +39,10 @@
 #include "section.h"
 #include "stats.h"
 
-static void block_managed(sigset_t *before)
+/* Returns the mask before. */
+static sigdefer_set_t block_managed(void)
 {
-    sigset_t managed;
-
-    sigemptyset(&managed);
-    os_set_add(&managed, sigdefer_managed());
-    pthread_sigmask(SIG_BLOCK, &managed, before);
+    return os_change_mask(SIG_BLOCK, sigdefer_managed());
 }
 
 /* The kernel does it, so that the process ends, or stops, as it would have
@@ -54,8 +51,7 @@ static void block_managed(sigset_t *before)
 static void run_default(int signo)
 {
     struct sigaction def;
-    sigset_t only;
-    sigset_t before;
+    sigdefer_set_t before;
 
     if (signo == SIGCHLD || signo == SIGCONT || signo == SIGURG
         || signo == SIGWINCH) {
@@ -64,12 +60,10 @@ static void run_default(int signo)
     memset(&def, 0, sizeof(def));
     def.sa_handler = SIG_DFL;
     sigaction(signo, &def, NULL);
-    sigemptyset(&only);
-    sigaddset(&only, signo);
     pthread_kill(pthread_self(), signo);
-    pthread_sigmask(SIG_UNBLOCK, &only, &before);
+    before = os_change_mask(SIG_UNBLOCK, SIGDEFER_BIT(signo));
     /* after a stop, or if we are the init of a container */
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    os_change_mask(SIG_SETMASK, before);
     action_put_in_front(signo);
 }
 
@@ -104,34 +98,29 @@ static void run(const struct sigaction *action, int signo, siginfo_t *info,
     }
 }
 
-/* Read now, not when the signal arrived: its owner may have put another
- * handler in place, or none.
+/* The action is read now, not when the signal arrived: its owner may have put
+ * another handler in place, or none.
  */
 static void run_queued(queue_entry_t *entry, sigdefer_set_t interrupted,
                        int is_last, void *context)
 {
     int signo = entry->info.si_signo;
     const struct sigaction *action = action_of(signo, entry->turn);
-    sigset_t arrived;
-    sigset_t mask;
+    sigdefer_set_t mask = interrupted;
 
-    sigemptyset(&mask);
-    os_set_add(&mask, interrupted);
     if (action) {
-        os_set_add(&mask, os_set_of(&action->sa_mask));
+        mask |= os_set_of(&action->sa_mask);
     }
     if (!action || !(action->sa_flags & SA_NODEFER)) {
-        os_set_add(&mask, SIGDEFER_BIT(signo));
+        mask |= SIGDEFER_BIT(signo);
     }
     /* the true mask would let in what has arrived before the handler begins */
-    sigpending(&arrived);
-    if (!is_last
-        || (os_set_of(&arrived) & sigdefer_managed() & ~os_set_of(&mask))) {
-        os_set_add(&mask, sigdefer_managed());
+    if (!is_last || (os_pending() & sigdefer_managed() & ~mask)) {
+        mask |= sigdefer_managed();
     }
     stats_count(replayed);
     stats_longest(queue_clock() - entry->arrived);
-    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    os_change_mask(SIG_SETMASK, mask);
     run(action, signo, &entry->info, context);
 }
 
@@ -148,16 +137,19 @@ static void replay(int is_fresh, action_turn_e turn, siginfo_t *info,
                    ucontext_t *context)
 {
     queue_t *queue = section_thread.queue;
-    sigdefer_set_t interrupted = os_set_of(&context->uc_sigmask)
-                                 & ~section_thread.blocked;
+    sigdefer_set_t blocked = section_thread.blocked;
+    sigdefer_set_t interrupted = os_set_of(&context->uc_sigmask) & ~blocked;
+    sigdefer_set_t frame = block_managed();
     queue_entry_t entry;
-    sigset_t frame;
     int found;
 
-    block_managed(&frame);
+    if (!is_fresh) {
+        section_thread.ringing = 0;
+    }
+    /* the handlers see, and may change, the mask of the program */
+    os_set_remove(&context->uc_sigmask, blocked);
     /* a section in a handler has a context of its own to block */
     section_thread.blocked = 0;
-    section_thread.ringing = 0;
     section_thread.replaying = 1;
     found = queue && queue_pop(queue, ~interrupted, &entry);
     if (found && is_fresh && queue_push(queue, info, turn)) {
@@ -176,14 +168,16 @@ static void replay(int is_fresh, action_turn_e turn, siginfo_t *info,
         if (is_last) {
             break; /* what came since has been handled */
         }
-        block_managed(NULL);
+        block_managed();
         found = queue_pop(queue, ~interrupted, &entry);
     }
     if (!found) {
         section_thread.replaying = 0;
         section_set_pending(sigdefer_pending(NULL) > 0);
     }
-    pthread_sigmask(SIG_SETMASK, &frame, NULL);
+    section_thread.blocked = blocked & ~os_set_of(&context->uc_sigmask);
+    os_set_add(&context->uc_sigmask, section_thread.blocked);
+    os_change_mask(SIG_SETMASK, frame);
     if (is_fresh) {
         stats_count(direct);
         run(action_of(info->si_signo, turn), info->si_signo, info, context);
@@ -199,10 +193,8 @@ static void hand_back(sigdefer_set_t blocked)
 {
     queue_t *queue = section_thread.queue;
     queue_entry_t entry;
-    sigset_t pending;
 
-    sigpending(&pending);
-    blocked &= ~os_set_of(&pending);
+    blocked &= ~os_pending();
     while (queue && queue_peek(queue, blocked, &entry)
            && os_resend_to_thread(&entry.info) == 0) {
         queue_pop(queue, blocked, &entry);
@@ -210,91 +202,85 @@ static void hand_back(sigdefer_set_t blocked)
     }
 }
 
-/* The bell is rung with its signal unblocked, so that it is answered before
- * the call returns.  While it was pending, another of the same number would
- * be merged with it and lost.
+/* A signal of the set to ring with: that of the first in the queue, unless
+ * the kernel keeps one of its number, which would come first.
+ */
+static int choose_bell(int first, sigdefer_set_t set)
+{
+    set &= ~os_pending();
+    return set == 0 || (set & SIGDEFER_BIT(first)) ? first
+                                                   : __builtin_ctzll(set) + 1;
+}
+
+/* The bell's signal is unblocked, so that it is answered before the call
+ * returns.  Another of its number that comes in the last moment may be merged
+ * with it, and does what it should have done.
  */
 static int ring(int signo)
 {
+    int rv;
+
     if (!action_is_in_front(signo)) {
         return 0; /* someone else would take it for a signal */
     }
     section_thread.ringing = signo;
-    if (pthread_kill(pthread_self(), signo) != 0) {
-        section_thread.ringing = 0;
-        return 0;
-    }
-    return 1;
+    rv = pthread_kill(pthread_self(), signo);
+    section_thread.ringing = 0;
+    return rv == 0;
 }
 
-/* A signal of the set to ring with: that of the first in the queue, unless
- * the kernel keeps one of its number, which would come first.
+/* Have the queue worked off with all other managed signals blocked: what
+ * comes, or what a full queue has left to the kernel, comes after it.
+ * program is the mask of the program; returns what it is afterwards, since a
+ * handler may change it.
  */
-static int choose_bell(const queue_entry_t *first, sigdefer_set_t set)
+static sigdefer_set_t ring_for(int first, sigdefer_set_t program)
 {
-    sigset_t pending;
-    int signo = first->info.si_signo;
+    sigdefer_set_t managed = sigdefer_managed();
+    int bell = choose_bell(first, managed & ~program);
+    sigdefer_set_t ringing = (program | managed) & ~SIGDEFER_BIT(bell);
 
-    sigpending(&pending);
-    set &= ~os_set_of(&pending);
-    return set == 0 || (set & SIGDEFER_BIT(signo)) ? signo
-                                                   : __builtin_ctzll(set) + 1;
+    section_thread.blocked = ringing & ~program;
+    os_change_mask(SIG_SETMASK, ringing);
+    if (section_is_pending() && !ring(bell)) {
+        /* without a frame of the kernel's, then */
+        ucontext_t context;
+
+        memset(&context, 0, sizeof(context));
+        sigemptyset(&context.uc_sigmask);
+        os_set_add(&context.uc_sigmask, ringing);
+        replay(0, ACTION_REGISTERED, NULL, &context);
+    }
+    program = block_managed() & ~section_thread.blocked;
+    section_thread.blocked = 0;
+    return program;
 }
 
 void section_replay(void)
 {
     sigdefer_set_t managed = sigdefer_managed();
     sigdefer_set_t overflowed = section_thread.blocked;
-    sigdefer_set_t blocked;
+    sigdefer_set_t program = block_managed();
     queue_entry_t first;
-    sigset_t before;
-    sigset_t ringing;
-    int bell = 0;
 
-    block_managed(&before);
-    blocked = os_set_of(&before);
-    if (section_thread.replaying && (blocked & managed) == managed) {
+    if (section_thread.replaying && (program & managed) == managed) {
         return; /* the frame below us goes on */
     }
     section_thread.replaying = 0;
-    if ((blocked & overflowed) != overflowed) {
-        /* not here: a handler returned just before the queue was full */
-        overflowed = 0;
-        section_thread.blocked = 0;
+    section_thread.blocked = 0;
+    if ((program & overflowed) == overflowed) {
+        /* else not here: a handler returned just before the queue was full */
+        program &= ~overflowed;
     }
-    blocked &= ~overflowed;
     if (section_thread.running == 0) {
-        hand_back(blocked);
-    }
-    if (section_thread.queue
-        && queue_peek(section_thread.queue, ~blocked, &first)) {
-        bell = choose_bell(&first, managed & ~blocked);
+        hand_back(program);
     }
     section_set_pending(sigdefer_pending(NULL) > 0);
-    ringing = before;
-    if (bell && overflowed) {
-        /* what a full queue has left to the kernel waits until the queue has
-         * been worked off
-         */
-        os_set_remove(&ringing, SIGDEFER_BIT(bell));
+    if (section_thread.queue
+        && queue_peek(section_thread.queue, ~program, &first)) {
+        program = ring_for(first.info.si_signo, program);
     }
-    else {
-        os_set_remove(&ringing, overflowed);
-    }
-    pthread_sigmask(SIG_SETMASK, &ringing, NULL);
-    if (bell && section_is_pending() && !ring(bell)) {
-        /* without a frame of the kernel's, then */
-        ucontext_t context;
-
-        memset(&context, 0, sizeof(context));
-        context.uc_sigmask = ringing;
-        replay(0, ACTION_REGISTERED, NULL, &context);
-    }
-    if (overflowed) {
-        section_thread.blocked = 0;
-        os_set_remove(&before, overflowed);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-    }
+    os_change_mask(SIG_SETMASK, program);
     stats_add(handed_back, queue_hand_on());
 }
 
@@ -372,20 +358,16 @@ static int is_frame(const void *local, int signo, const siginfo_t *info,
            && info->si_signo == signo;
 }
 
-/* A signal that reaches the thread inside a section, with something queued, or
- * while the bell is on its way.
+/* A signal that reaches the thread inside a section, or with something queued,
+ * or the bell.
  */
 static void arrive(action_turn_e turn, siginfo_t *info, ucontext_t *context,
                    int is_bell)
 {
-    if (is_bell && section_depth() > 0) {
-        section_thread.ringing = 0; /* too late: the next leave */
-    }
-    else if (section_depth() > 0 || (section_thread.ringing && !is_bell)) {
-        /* inside, or the bell's frame has been made and has not come as far
-         * as to block what comes after the queue
-         */
-        defer(info, turn, context);
+    if (section_depth() > 0) {
+        if (!is_bell) {
+            defer(info, turn, context);
+        }
     }
     else if (context) {
         replay(!is_bell, turn, info, context);

@@ -44,7 +44,7 @@ static void set_store(sigset_t *signals, sigdefer_set_t set)
 #define MARK_ADOPTED SIGDEFER_BIT(32)
 
 /* By system call, since libc would leave the marks alone. */
-static sigdefer_set_t change_mask(int how, sigdefer_set_t set)
+sigdefer_set_t os_change_mask(int how, sigdefer_set_t set)
 {
     sigdefer_set_t before = 0;
 
@@ -83,7 +83,7 @@ static void set_store(sigset_t *signals, sigdefer_set_t set)
 #define MARK_KERNEL SIGDEFER_BIT(SIGURG)
 #define MARK_ADOPTED SIGDEFER_BIT(SIGIO)
 
-static sigdefer_set_t change_mask(int how, sigdefer_set_t set)
+sigdefer_set_t os_change_mask(int how, sigdefer_set_t set)
 {
     sigset_t signals;
     sigset_t before;
@@ -114,6 +114,14 @@ void os_set_remove(sigset_t *signals, sigdefer_set_t set)
     set_store(signals, os_set_of(signals) & ~set);
 }
 
+sigdefer_set_t os_pending(void)
+{
+    sigset_t pending;
+
+    sigpending(&pending);
+    return os_set_of(&pending);
+}
+
 void os_mark_kernel(sigset_t *mask)
 {
     os_set_add(mask, MARK_KERNEL);
@@ -121,7 +129,7 @@ void os_mark_kernel(sigset_t *mask)
 
 int os_marks_take(void)
 {
-    sigdefer_set_t before = change_mask(SIG_UNBLOCK, MARK_KERNEL);
+    sigdefer_set_t before = os_change_mask(SIG_UNBLOCK, MARK_KERNEL);
 
     return ((before & MARK_KERNEL) ? OS_MARK_KERNEL : 0)
            | ((before & MARK_ADOPTED) ? OS_MARK_ADOPTED : 0);
@@ -129,10 +137,26 @@ int os_marks_take(void)
 
 void os_mark_adopted(int on)
 {
-    change_mask(on ? SIG_BLOCK : SIG_UNBLOCK, MARK_ADOPTED);
+    os_change_mask(on ? SIG_BLOCK : SIG_UNBLOCK, MARK_ADOPTED);
 }
 
 #ifdef __linux__
+
+/* The kernel's own struct sigaction is a fifth of libc's, and begins with the
+ * handler.
+ */
+int os_has_handler(int signo, void (*handler)(int, siginfo_t *, void *))
+{
+    struct {
+        void (*handler)(int, siginfo_t *, void *);
+        unsigned long rest[7];
+    } found;
+
+    return syscall(SYS_rt_sigaction, signo, NULL, &found,
+                   sizeof(sigdefer_set_t))
+               == 0
+           && found.handler == handler;
+}
 
 pid_t os_thread_id(void)
 {
@@ -184,6 +208,13 @@ int os_is_from_here(const siginfo_t *info)
 }
 
 #else
+
+int os_has_handler(int signo, void (*handler)(int, siginfo_t *, void *))
+{
+    struct sigaction found;
+
+    return sigaction(signo, NULL, &found) == 0 && found.sa_sigaction == handler;
+}
 
 pid_t os_thread_id(void)
 {

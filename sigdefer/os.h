@@ -39,6 +39,11 @@ void os_set_add(sigset_t *signals, sigdefer_set_t set);
 void os_set_remove(sigset_t *signals, sigdefer_set_t set);
 
 /**
+ * Whether the kernel calls a handler for a signal; cheaper than sigaction().
+ */
+int os_has_handler(int signo, void (*handler)(int, siginfo_t *, void *));
+
+/**
  * Give a signal back to the kernel with the siginfo that it came with: to the
  * calling thread, or to the process.
  * @return 0 or errno; EAGAIN: RLIMIT_SIGPENDING
@@ -50,6 +55,18 @@ int os_resend_to_process(const siginfo_t *info);
  * Whether a siginfo can be that of a pthread_kill() by this process.
  */
 int os_is_from_here(const siginfo_t *info);
+
+/**
+ * Change the calling thread's mask, as pthread_sigmask() does, but the marks
+ * below with it.
+ * @return the mask before
+ */
+sigdefer_set_t os_change_mask(int how, sigdefer_set_t set);
+
+/**
+ * What the kernel keeps for the calling thread.
+ */
+sigdefer_set_t os_pending(void);
 
 /**
  * Marks are signals that no program blocks; in the mask of a handler they say

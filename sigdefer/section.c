@@ -75,6 +75,7 @@ void sigdefer_leave_slow(void)
 void sigdefer_restore(sigdefer_mark_t mark)
 {
     sigdefer_section.depth = mark.depth;
+    section_thread.ringing = 0;
     SIGDEFER_BARRIER();
     sigdefer_leave_slow();
 }

@@ -522,4 +522,4 @@ static const tap_test_t tests[] = {
     TAP_TEST(handled_before_uninstall),
 };
 
-TAP_MAIN(tests)
+TAP_MAIN_EXACT(tests)

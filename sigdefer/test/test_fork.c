@@ -295,4 +295,4 @@ static const tap_test_t tests[] = {
     TAP_TEST(vfork_default),      TAP_TEST(programs),
 };
 
-TAP_MAIN(tests)
+TAP_MAIN_EXACT(tests)

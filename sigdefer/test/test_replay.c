@@ -512,15 +512,14 @@ static void leave_in_other_handler(void)
 }
 
 static const tap_test_t tests[] = {
-    TAP_TEST(order_of_arrival),        TAP_TEST(other_sender),
-    TAP_TEST(arrival_during_replay),   TAP_TEST(delivery_is_a_loop),
-    TAP_TEST(loop_with_section),       
-    TAP_TEST(section_in_handler),      TAP_TEST(masks_of_replay),
-    TAP_TEST(jump_out_of_replay),      TAP_TEST(every_handler_jumps),
-    TAP_TEST(jump_over_arrival),       TAP_TEST(jump_into_section),
-    TAP_TEST(blocked_until_section),   TAP_TEST(blocked_at_close),
-    TAP_TEST(blocked_until_unblocked), TAP_TEST(no_room_in_kernel),
-    TAP_TEST(leave_in_other_handler),
+    TAP_TEST(order_of_arrival),      TAP_TEST(other_sender),
+    TAP_TEST(arrival_during_replay), TAP_TEST(delivery_is_a_loop),
+    TAP_TEST(loop_with_section),     TAP_TEST(section_in_handler),
+    TAP_TEST(masks_of_replay),       TAP_TEST(jump_out_of_replay),
+    TAP_TEST(every_handler_jumps),   TAP_TEST(jump_over_arrival),
+    TAP_TEST(jump_into_section),     TAP_TEST(blocked_until_section),
+    TAP_TEST(blocked_at_close),      TAP_TEST(blocked_until_unblocked),
+    TAP_TEST(no_room_in_kernel),     TAP_TEST(leave_in_other_handler),
 };
 
-TAP_MAIN(tests)
+TAP_MAIN_EXACT(tests)

@@ -86,19 +86,18 @@ my @signals = signals_of($log);
 my @bells   = grep { is_bell($_) } @signals;
 my @arrived = grep { !is_bell($_) } @signals;
 my %count;
-$count{ join ' ', @{ $_->{calls} } }++ for @arrived;
-my $replaying = grep { !$QUEUEING{ join ' ', @{ $_->{calls} } } } @arrived;
-my @foreign   = grep { !$REPLAY{$_} } map { @{ $_->{calls} } } @signals;
+$count{$_}++ for map { join ' ', @{ $_->{calls} } } @arrived;
+
+# One that arrives just as a section is left finds the queue not empty, and
+# has it worked off in its own frame; how many do depends on the load.
+my @other   = grep { !$QUEUEING{$_} && !/rt_sigprocmask/ } sort keys %count;
+my @foreign = grep { !$REPLAY{$_} } map { @{ $_->{calls} } } @signals;
 
 cmp_ok scalar @arrived, '>', 500, 'signals arrived: ' . @arrived;
 cmp_ok $count{''}       || 0, '>', 100, 'signals handled without a call';
 cmp_ok $count{'getpid'} || 0, '>', 10,  'signals queued with one getpid()';
 cmp_ok scalar @bells, '>', 10, 'replays: ' . @bells;
-
-# One that arrives just as a section is left finds the queue not empty, and
-# has it worked off in its own frame.
-cmp_ok $replaying, '<=', @arrived / 50, 'others have met a replay'
-    or diag explain \%count;
-is_deeply \@foreign, [], 'no call but about signals';
+is_deeply \@other,   [], 'nothing else asked of the kernel but by a replay';
+is_deeply \@foreign, [], 'and by that about signals only';
 
 done_testing;

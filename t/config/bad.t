@@ -24,9 +24,9 @@ use SigDeferTest;
 use Apache::Test '-withtestmore';
 
 my @cases = (
-    [ 'SigDefer Maybe'             => qr/SigDefer must be On or Off/ ],
+    [ 'SigDefer Maybe'             => qr/SigDefer: 'Maybe' is not known; legal are On, Off/ ],
     [ 'SigDefer'                   => qr/SigDefer/ ],
-    [ 'SigDeferHold 1'             => qr/SigDeferHold must be On or Off/ ],
+    [ 'SigDeferHold 1'             => qr/SigDeferHold: '1' is not known; legal are On, Off/ ],
     [ 'SigDeferSignals FROB'       => legal_signal('FROB') ],
     [ 'SigDeferSignals SEGV'       => legal_signal('SEGV') ],
     [ 'SigDeferSignals BUS'        => legal_signal('BUS') ],
