@@ -36,8 +36,10 @@
  * what is AS-safe is done: no hooks, no pool cleanups, no exit().
  */
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -45,6 +47,7 @@
 
 #include "apr_portable.h"
 #include "apr_strings.h"
+#include "ap_listen.h"
 #include "ap_mpm.h"
 #include "http_connection.h"
 #include "http_core.h"
@@ -76,6 +79,8 @@ typedef struct {
 
 /* Of this process; all but the volatile ones r/o after hold_child_init(). */
 static struct {
+    pid_t parent;
+    int null_fd;
     pid_t pid; /* a program that it has forked does not hold;
                 * 0 there, and before hold_child_init() */
     int is_threaded;
@@ -136,12 +141,36 @@ static void wake(void)
     set_timer(1, WAKE_MS);
 }
 
-/* One that the parent has asked to go has the parent's deadline, or none. */
+/* The parent is gone; the next one needs the ports.  The descriptors stay
+ * valid, as they will be closed once more.
+ */
+static void leave_listeners(void)
+{
+    ap_listen_rec *lr;
+    apr_os_sock_t fd;
+
+    for (lr = ap_listeners; lr && hold.null_fd >= 0; lr = lr->next) {
+        if (lr->sd && apr_os_sock_get(&fd, lr->sd) == APR_SUCCESS) {
+            dup2(hold.null_fd, fd);
+        }
+    }
+}
+
+/* One that the parent has asked to go has the parent's deadline, or none; an
+ * orphan has one of its own.
+ */
 static void note(int signo)
 {
-    hold.deadline = atomic_load(&hold.entry->asked)
-                        ? atomic_load(&hold.entry->deadline)
-                        : hold_clock() + (uint64_t)hold.seconds * 1000u;
+    int is_orphan = getppid() != hold.parent;
+    uint64_t deadline = atomic_load(&hold.entry->deadline);
+
+    if (deadline == 0 && (is_orphan || !atomic_load(&hold.entry->asked))) {
+        deadline = hold_clock() + (uint64_t)hold.seconds * 1000u;
+    }
+    if (is_orphan) {
+        leave_listeners();
+    }
+    hold.deadline = deadline;
     hold.noted = signo;
     hold.mpm->mpm_state = AP_MPMQ_STOPPING;
     hold.mpm->shutdown_pending = 1;
@@ -482,6 +511,12 @@ apr_status_t hold_child_init(apr_pool_t *pchild, int seconds)
     else {
         apr_pool_pre_cleanup_register(pchild, NULL, child_leaves);
     }
+    hold.parent = getppid();
+    hold.null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+#ifdef PR_SET_PDEATHSIG
+    /* a configuration that is broken at a restart ends the parent */
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+#endif
     hold.seconds = seconds;
     hold.mpm = ap_unixd_mpm_get_retained_data();
     hold.pid = getpid();

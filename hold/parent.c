@@ -73,6 +73,7 @@ typedef struct {
     volatile sig_atomic_t stopping;  /* TERM, INT or WINCH has come */
     volatile sig_atomic_t draining;  /* and the backlog is not empty yet */
     volatile sig_atomic_t now;       /* no more holding */
+    volatile uint64_t drain_until;   /* ms; then the stop begins anyway */
     volatile uint64_t stop_asked;    /* ms of the first TERM; 0: none */
     volatile uint64_t restart_asked; /* ms of a HUP; 0: none */
 } retained_t;
@@ -199,12 +200,43 @@ static void let_nobody_in(void)
     }
 }
 
-static void begin_stop(void)
+static void let_all_in(void)
+{
+    nfds_t i;
+
+    for (i = 0; i < listener_count; i++) {
+        setsockopt(listeners[i].fd, SOL_SOCKET, SO_DETACH_FILTER, NULL, 0);
+    }
+}
+
+/* GracefulShutdownTimeout, or ours. */
+static uint64_t graceful_ms(void)
+{
+    return ap_graceful_shutdown_timeout > 0
+               ? (uint64_t)ap_graceful_shutdown_timeout * 1000u
+               : hold_ms();
+}
+
+static void begin_drain(void)
 {
     retained->stopping = 1;
     retained->draining = 1;
+    retained->drain_until = hold_clock() + graceful_ms();
     let_nobody_in();
     set_tick(DRAIN_MS);
+}
+
+/* httpd's own time-out ends in TERM for everybody, programs of requests as
+ * well, which would make a response that is cut look like a whole one: the
+ * children are to be gone by then.
+ */
+static void begin_stop(void)
+{
+    retained->draining = 0;
+    if (retained->stop_asked == 0 && ap_graceful_shutdown_timeout > 0) {
+        set_deadline(hold_clock() + graceful_ms() - 2 * TICK_MS);
+    }
+    stock_stop(AP_SIG_GRACEFUL_STOP);
 }
 
 static void stop_now(void)
@@ -223,9 +255,8 @@ static void tick(void)
     int left;
 
     if (retained->draining
-        && (backlog_is_empty() || (stop_at && now >= stop_at))) {
-        retained->draining = 0;
-        stock_stop(AP_SIG_GRACEFUL_STOP);
+        && (backlog_is_empty() || now >= retained->drain_until)) {
+        begin_stop();
     }
     if (stop_at && now >= stop_at + LAST_MS && !retained->now) {
         stop_now();
@@ -250,7 +281,7 @@ static void stop(int signo)
         }
     }
     if (!retained->stopping) {
-        begin_stop();
+        begin_drain();
     }
 }
 
@@ -407,6 +438,9 @@ static apr_status_t end_pass(void *unused)
         retained->restart_asked = 0;
     }
     set_tick(0);
+    if (retained->stopping) {
+        let_all_in(); /* if the stop goes on, nobody again */
+    }
     for (i = 0; i < PARENT_SIGNALS; i++) {
         int signo = parent_signals[i];
 

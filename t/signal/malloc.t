@@ -62,7 +62,8 @@ SKIP: {
 
     my ($signals, $returns, @others) = in_handlers($trace);
     cmp_ok $signals, '>', 100, 'many signals are traced';
-    is $returns, $signals, 'each handler returns';
+    # one more for each thread that was in a handler when strace came
+    cmp_ok $returns, '>=', $signals, 'each handler returns';
     is_deeply \@others, [], 'and does nothing else before that';
 }
 
