@@ -115,7 +115,7 @@ test: deps-build deps-test $(MODULE) $(PROBES) $(TESTS)
 lint: deps-build deps-lint
 	@scripts/lint
 
-sanitize: deps-build deps-sanitize $(MODULE)
+sanitize: deps-build deps-sanitize $(MODULE) $(PROBES)
 	@scripts/sanitize
 
 # ---- Benches -------------------------------------------------------------

@@ -218,6 +218,7 @@ static int choose_bell(int first, sigdefer_set_t set)
  */
 static int ring(int signo)
 {
+    int turns = 0;
     int rv;
 
     if (!action_is_in_front(signo)) {
@@ -225,6 +226,11 @@ static int ring(int signo)
     }
     section_thread.ringing = signo;
     rv = pthread_kill(pthread_self(), signo);
+    /* an emulator may be late with it */
+    while (rv == 0 && section_thread.ringing && turns++ < 1000
+           && (os_pending() & SIGDEFER_BIT(signo))) {
+        continue;
+    }
     section_thread.ringing = 0;
     return rv == 0;
 }

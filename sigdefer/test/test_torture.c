@@ -315,8 +315,20 @@ static int wait_for_progress(void)
     return await(handled_by_all() != before);
 }
 
-/* How many real-time signals may be on their way: few, so that receivers get
- * on with their turns, or as many as the kernel takes, in stretches.
+static int wait_for_all(void)
+{
+    while (handled_by_all() != sent_to_all()) {
+        if (!wait_for_progress()) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* How many real-time signals are sent before all have to be handled: few, so
+ * that receivers get on with their turns, or as many as the kernel takes, in
+ * stretches.  While there are any, the kernel puts the frames of their
+ * handlers on top of those of standard signals, which do not get to run.
  */
 static int window(long i)
 {
@@ -337,17 +349,17 @@ static long send_signals(long count)
         int round = (int)(i / plan.receivers);
         int which = round % REALTIME;
         receiver_t *receiver = &receivers[number];
-        int rv = EAGAIN;
+        int rv;
 
         if (round % 4 == 3) {
             send_standard(receiver, round / 4 % STANDARD);
             ++i;
             continue;
         }
-        if (sent_to_all() - handled_by_all() < window(i)) {
-            rv = send_realtime(receiver, SIGRTMIN + which,
-                               values[number][which]);
+        if (sent_to_all() - handled_by_all() >= window(i) && !wait_for_all()) {
+            return i;
         }
+        rv = send_realtime(receiver, SIGRTMIN + which, values[number][which]);
         if (rv == 0) {
             ++values[number][which];
             ++i;
