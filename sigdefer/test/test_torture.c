@@ -16,7 +16,8 @@
  * The main thread has all signals blocked and sends; receivers are threads of
  * their own.  A handler does nothing but book what it sees.
  *
- * SIGDEFER_TEST_SIGNALS: how many signals in all; 1,000,000 if not set.
+ * SIGDEFER_TEST_SIGNALS: how many signals in all, 20,000 or more; 1,000,000 if
+ * not set.
  */
 
 #include <pthread.h>
@@ -76,7 +77,7 @@ static long signals_in_all(void)
     const char *wanted = getenv("SIGDEFER_TEST_SIGNALS");
     long count = wanted ? strtol(wanted, NULL, 10) : 1000000;
 
-    return count > 1000 ? count : 1000;
+    return count > 20000 ? count : 20000;
 }
 
 static unsigned next_random(receiver_t *receiver)
@@ -315,20 +316,44 @@ static int wait_for_progress(void)
     return await(handled_by_all() != before);
 }
 
-static int wait_for_all(void)
+static int all_seen(const receiver_t *receiver)
 {
-    while (handled_by_all() != sent_to_all()) {
-        if (!wait_for_progress()) {
+    int i;
+
+    for (i = 0; i < STANDARD; ++i) {
+        if (load(receiver->seen[i]) != load(receiver->sent[i])) {
             return 0;
         }
     }
     return 1;
 }
 
-/* How many real-time signals are sent before all have to be handled: few, so
- * that receivers get on with their turns, or as many as the kernel takes, in
- * stretches.  While there are any, the kernel puts the frames of their
- * handlers on top of those of standard signals, which do not get to run.
+static int settled(void)
+{
+    int i;
+
+    for (i = 0; i < plan.receivers; ++i) {
+        if (!all_seen(&receivers[i])) {
+            return 0;
+        }
+    }
+    return handled_by_all() == sent_to_all();
+}
+
+static int wait_until_settled(void)
+{
+    int i;
+
+    for (i = 0; i < 1000 && !settled(); ++i) {
+        sched_yield();
+    }
+    return await(settled());
+}
+
+/* How many real-time signals are sent before everything has to be handled:
+ * few, so that receivers get on with their turns, or as many as the kernel
+ * takes, in stretches.  While there are any, the kernel puts the frames of
+ * their handlers on top of those of standard signals, which do not get to run.
  */
 static int window(long i)
 {
@@ -356,7 +381,8 @@ static long send_signals(long count)
             ++i;
             continue;
         }
-        if (sent_to_all() - handled_by_all() >= window(i) && !wait_for_all()) {
+        if (sent_to_all() - handled_by_all() >= window(i)
+            && !wait_until_settled()) {
             return i;
         }
         rv = send_realtime(receiver, SIGRTMIN + which, values[number][which]);
@@ -370,18 +396,6 @@ static long send_signals(long count)
         }
     }
     return i;
-}
-
-static int all_seen(const receiver_t *receiver)
-{
-    int i;
-
-    for (i = 0; i < STANDARD; ++i) {
-        if (load(receiver->seen[i]) != load(receiver->sent[i])) {
-            return 0;
-        }
-    }
-    return 1;
 }
 
 /* ---- The tests ---------------------------------------------------------- */
@@ -438,9 +452,9 @@ static void expect_receiver(int number)
     is(receiver->runs_inside, 0, "receiver %d: none inside", number);
     is(receiver->wrong_child, 0, "receiver %d: children as they should be",
        number);
-    ok(!plan.jumps || receiver->jumped > 10, "receiver %d: %d jumps", number,
+    ok(!plan.jumps || receiver->jumped > 0, "receiver %d: %d jumps", number,
        receiver->jumped);
-    ok(!plan.forks || receiver->forked > 10, "receiver %d: %d forks", number,
+    ok(!plan.forks || receiver->forked > 0, "receiver %d: %d forks", number,
        receiver->forked);
 }
 
@@ -449,12 +463,7 @@ static void end_receivers(void)
 {
     int i;
 
-    for (i = 0; i < plan.receivers; ++i) {
-        ok(await(all_seen(&receivers[i])),
-           "receiver %d: each standard signal "
-           "handled after its last sending",
-           i);
-    }
+    ok(await(settled()), "each standard signal handled after its last sending");
     store(done, 1);
     for (i = 0; i < plan.receivers; ++i) {
         pthread_join(receivers[i].thread, NULL);
@@ -467,6 +476,7 @@ static void torture(plan_t how)
 {
     const struct itimerval every_ms = { { 0, 1000 }, { 0, 1000 } };
     long count = signals_in_all() * how.percent / 100;
+    unsigned long few = (unsigned long)count / 100;
     sigdefer_stats_t stats;
 
     plan = how;
@@ -478,8 +488,10 @@ static void torture(plan_t how)
     expect_last_tick();
     end_receivers();
     stats = stats_now();
-    ok(stats.deferred > 0 && stats.direct > 0, "%llu deferred, %llu direct",
-       (unsigned long long)stats.deferred, (unsigned long long)stats.direct);
+    /* of some thousand, all may come in one turn of the receiver */
+    ok(count < 10000 || (stats.deferred > few && stats.direct > few),
+       "%llu deferred, %llu direct", (unsigned long long)stats.deferred,
+       (unsigned long long)stats.direct);
     diag("%d ticks, %llu merged, %llu overflows, %llu handed back", ticks,
          (unsigned long long)stats.merged, (unsigned long long)stats.overflows,
          (unsigned long long)stats.handed_back);
