@@ -176,6 +176,8 @@ SIGDEFER_DECLARE void sigdefer_leave_slow(void);
  * siginfo handler, mask, SA_NODEFER, SA_RESETHAND, SA_RESTART, SA_ONSTACK,
  * SIG_DFL and SIG_IGN keep their meaning, and the handler runs outside of
  * sections only.
+ * (SA_NODEFER lets a handler interrupt itself, in its own sections, too: one
+ * that raises its signal again and again uses up the stack, as without us.)
  *
  * The signal need not be one of SigDeferSignals; real-time signals are taken,
  * too.  Where sigdefer_state() is not SIGDEFER_ON the call is sigaction().

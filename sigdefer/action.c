@@ -65,6 +65,7 @@ static atomic_int installed;
 static atomic_int process; /* the one that defers; renewed by a fork */
 
 static const struct sigaction default_action;
+static const struct sigaction ignore_action = { .sa_handler = SIG_IGN };
 
 /* Between registrations only, never in our handler: a handler that registers
  * cannot meet a holder on its own thread, since he has all signals blocked.
@@ -526,6 +527,15 @@ static int is_as_we_left_it(int signo, const struct sigaction *found)
                && action_is_ignore(registered_action(signo)));
 }
 
+/* One system call.  An ignored signal is left to the kernel. */
+static int has_what_we_left(int signo)
+{
+    if (action_is_ignore(registered_action(signo))) {
+        return os_has_handler(signo, ignore_action.sa_sigaction);
+    }
+    return os_has_handler(signo, deliver_signal);
+}
+
 /* Look again, with the lock held; returns whether it is the first time. */
 static int adopt_if_changed(int signo, struct sigaction *found)
 {
@@ -548,7 +558,7 @@ void sigdefer_check(sigdefer_set_t set, sigdefer_adopted_fn *tell)
         int signo = __builtin_ctzll(set) + 1;
         struct sigaction found;
 
-        if (!action_is_in_front(signo) && adopt_if_changed(signo, &found)
+        if (!has_what_we_left(signo) && adopt_if_changed(signo, &found)
             && tell) {
             tell(signo, &found);
         }
