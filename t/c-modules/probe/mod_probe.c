@@ -365,8 +365,8 @@ static void cmd_unpaired(request_rec *r)
 /* Signals of several kinds in one section, in the order of their arrival. */
 static void cmd_order(request_rec *r)
 {
-    int signos[] = { SIGRTMIN + 1, SIGUSR2, SIGRTMIN, SIGRTMIN + 1,
-                     SIGRTMIN + 1, SIGRTMIN };
+    int signos[] = { SIGRTMIN + 1, SIGUSR2,      SIGRTMIN,
+                     SIGRTMIN + 1, SIGRTMIN + 1, SIGRTMIN };
     int count = (int)(sizeof(signos) / sizeof(signos[0]));
     int i;
 
@@ -383,8 +383,7 @@ static void cmd_order(request_rec *r)
     for (i = 0; i < count && i < seen_count; ++i) {
         ap_rprintf(r, "call %d: signal %s value %d code %s sender %s\n", i + 1,
                    seen[i].signo == signos[i] ? "right" : "wrong",
-                   seen[i].value,
-                   seen[i].code == SI_QUEUE ? "right" : "wrong",
+                   seen[i].value, seen[i].code == SI_QUEUE ? "right" : "wrong",
                    seen[i].pid == getpid() ? "right" : "wrong");
     }
 }
@@ -578,7 +577,7 @@ static const struct {
     const char *name;
     int signo;
 } named_signals[] = {
-    { "ALRM", SIGALRM }, { "HUP", SIGHUP }, { "INT", SIGINT },
+    { "ALRM", SIGALRM }, { "HUP", SIGHUP },   { "INT", SIGINT },
     { "QUIT", SIGQUIT }, { "TERM", SIGTERM }, { "USR1", SIGUSR1 },
     { "USR2", SIGUSR2 }, { "PROF", SIGPROF },
 };
@@ -786,9 +785,10 @@ static void cmd_crash(request_rec *r)
 
 static void cmd_bad(request_rec *r)
 {
-    static const int signos[] = { -1, 0, NSIG, NSIG + 1000, SIGKILL, SIGSTOP,
-                                  SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP,
-                                  SIGSYS, SIGABRT };
+    static const int signos[] = { -1,      0,       NSIG,    NSIG + 1000,
+                                  SIGKILL, SIGSTOP, SIGSEGV, SIGBUS,
+                                  SIGFPE,  SIGILL,  SIGTRAP, SIGSYS,
+                                  SIGABRT };
     struct sigaction act;
     size_t i;
 
@@ -800,9 +800,13 @@ static void cmd_bad(request_rec *r)
 
         errno = 0;
         ap_rprintf(r, "signal %d: %s %s\n", signos[i],
-                   rv == EINVAL ? "EINVAL" : rv ? "other" : "accepted",
+                   rv == EINVAL ? "EINVAL"
+                   : rv         ? "other"
+                                : "accepted",
                    sigdefer_signal(signos[i], SIG_DFL) == SIG_ERR
-                   && errno == EINVAL ? "EINVAL" : "accepted");
+                           && errno == EINVAL
+                       ? "EINVAL"
+                       : "accepted");
     }
     say(r, "nothing", sigdefer_sigaction(SIGUSR2, NULL, NULL));
 }
@@ -887,7 +891,9 @@ static void interrupted_read(request_rec *r, const char *name, int flags)
     set_timer(100, 0);
     n = read(ends[0], &byte, 1);
     ap_rprintf(r, "%s: %s\n", name,
-               n == 1 ? "read" : errno == EINTR ? "EINTR" : "other");
+               n == 1           ? "read"
+               : errno == EINTR ? "EINTR"
+                                : "other");
     pthread_join(thread, NULL);
     close(ends[0]);
     close(ends[1]);
@@ -1008,7 +1014,9 @@ static void cmd_interrupted_wait(request_rec *r)
     }
     rv = poll(NULL, 0, 600);
     ap_rprintf(r, "poll: %s\n",
-               rv == 0 ? "timeout" : errno == EINTR ? "EINTR" : "other");
+               rv == 0          ? "timeout"
+               : errno == EINTR ? "EINTR"
+                                : "other");
     say(r, "slept_ms", (long)(now_ms() - start));
     reaped = waitpid(pid, &status, 0);
     ap_rprintf(r, "waitpid: %s\n",
@@ -1062,8 +1070,7 @@ static void cmd_endless(request_rec *r)
 static void cmd_stuck(request_rec *r)
 {
     pthread_mutexattr_t attr;
-    pthread_mutex_t *mutex = mmap(NULL, sizeof(*mutex),
-                                  PROT_READ | PROT_WRITE,
+    pthread_mutex_t *mutex = mmap(NULL, sizeof(*mutex), PROT_READ | PROT_WRITE,
                                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t pid;
 
@@ -1221,8 +1228,8 @@ static void report_actions(apr_pool_t *pool, server_rec *s, const char *when)
     for (i = 0; options & REPORT_ACTIONS && i < NAMED_SIGNALS; ++i) {
         sigaction(named_signals[i].signo, NULL, &act);
         ap_log_error(APLOG_MARK, APLOG_NOTICE, 0, s,
-                     PROBE_NAME ": child %ld: %s: %s: %s", (long)getpid(),
-                     when, named_signals[i].name, describe(pool, &act));
+                     PROBE_NAME ": child %ld: %s: %s: %s", (long)getpid(), when,
+                     named_signals[i].name, describe(pool, &act));
     }
 }
 
@@ -1249,8 +1256,7 @@ static apr_status_t after_teardown(void *data)
  */
 static void before_child_init(apr_pool_t *pchild, server_rec *s)
 {
-    apr_pool_cleanup_register(pchild, s, after_teardown,
-                              apr_pool_cleanup_null);
+    apr_pool_cleanup_register(pchild, s, after_teardown, apr_pool_cleanup_null);
     report_actions(pchild, s, "before init");
     report_pause(s, PAUSE_BEFORE_INIT);
 }
@@ -1312,9 +1318,9 @@ static void register_hooks(apr_pool_t *pool)
 
 SIGDEFER_DECLARE module AP_MODULE_DECLARE_DATA PROBE_MODULE = {
     STANDARD20_MODULE_STUFF,
-    NULL,                      /* no configuration per directory */
+    NULL, /* no configuration per directory */
     NULL,
-    NULL,                      /* none per server: see options */
+    NULL, /* none per server: see options */
     NULL,
     probe_directives,
     register_hooks,
