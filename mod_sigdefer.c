@@ -447,14 +447,15 @@ static void adopted(int signo, const struct sigaction *found)
                  signal_name(main_server->process->pool, signo), owner);
 }
 
-/* TERM and HUP at each connection, the others in turn, within eight: a look is
- * a system call.  Threads may count the same connection, which does no harm.
+/* TERM and HUP at each connection, the others in turn, within eight unless
+ * there are more of them: a look is a system call.  Threads may count the same connection, which does no harm.
  */
 static void look_behind(void)
 {
     static volatile unsigned connections;
     sigdefer_set_t others = sigdefer_managed() & ~HELD_SIGNALS;
-    unsigned turn = connections++ % 8;
+    unsigned count = (unsigned)__builtin_popcountll(others);
+    unsigned turn = connections++ % (count > 8 ? count : 8);
 
     while (others && turn > 0) {
         others &= others - 1;

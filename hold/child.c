@@ -79,8 +79,8 @@ typedef struct {
 
 /* Of this process; all but the volatile ones r/o after hold_child_init(). */
 static struct {
-    pid_t parent;
-    int null_fd;
+    pid_t parent; /* another one now: it is gone */
+    int null_fd;  /* takes the place of the listeners then */
     pid_t pid; /* a program that it has forked does not hold;
                 * 0 there, and before hold_child_init() */
     int is_threaded;
