@@ -81,8 +81,8 @@ typedef struct {
 static struct {
     pid_t parent; /* another one now: it is gone */
     int null_fd;  /* takes the place of the listeners then */
-    pid_t pid; /* a program that it has forked does not hold;
-                * 0 there, and before hold_child_init() */
+    pid_t pid;    /* a program that it has forked does not hold;
+                   * 0 there, and before hold_child_init() */
     int is_threaded;
     int seconds;
     timer_t timer; /* prefork's */
