@@ -25,7 +25,7 @@
 # status 1 if a bar is missed.
 #
 # CPU is that of the whole server, parent and children, while it serves
-# --requests requests for a short static page.  Both servers run all the time,
+# --requests requests for a short static page.  Each pair has two new servers,
 # as many processes from start to end, on PORT and the next one; only one is
 # asked at a time.  The two halves of a pair are cut into slices that take
 # turns in the order A B B A, so that what else the machine does, and how fast
@@ -142,16 +142,16 @@ END {
 
 sub measure {
     my ($mpm, $keep) = @_;
-    my $stock  = start_server('stock', $mpm, $option{port});
-    my $loaded = start_server('loaded', $mpm, $option{port} + 1);
-    my $name   = $mpm . ($keep ? ', keep-alive' : '');
-    my (@stock, @loaded);
+    my $name = $mpm . ($keep ? ', keep-alive' : '');
+    my ($stock, $loaded, @stock, @loaded);
 
-    ask($_, $keep, WARM_UP_REQUESTS) for $stock, $loaded;
-    for (1 .. $option{pairs}) {
+    for my $pair (1 .. $option{pairs}) {
+        ($stock, $loaded) = start_servers($mpm, $pair % 2);
+        ask($_, $keep, WARM_UP_REQUESTS) for $stock, $loaded;
         my ($stock_cpu, $loaded_cpu) = cpu_of_pair($stock, $loaded, $keep);
         push @stock,  $stock_cpu;
         push @loaded, $loaded_cpu;
+        $pair == $option{pairs} or $_->stop for $stock, $loaded;
     }
     my @ratios = sort { $a <=> $b }
         map { $loaded[$_] / $stock[$_] } 0 .. $#stock;
@@ -178,6 +178,21 @@ sub measure {
         name                          => $name,
         calls                         => \%added,
     };
+}
+
+# New ones for each pair, started in turns one or the other first: which memory
+# a server happens to get makes it faster or slower for as long as it lives, by
+# more than what is looked for.
+sub start_servers {
+    my ($mpm, $loaded_first) = @_;
+    my @names = $loaded_first ? qw(loaded stock) : qw(stock loaded);
+    my %server;
+
+    for my $i (0, 1) {
+        $server{ $names[$i] }
+            = start_server($names[$i], $mpm, $option{port} + $i);
+    }
+    return @server{qw(stock loaded)};
 }
 
 sub start_server {
