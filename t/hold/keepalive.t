@@ -23,7 +23,7 @@ use lib "$FindBin::Bin/../lib";
 use SigDeferTest;
 use Apache::Test '-withtestmore';
 
-plan tests => 8, need_child_signals();
+plan tests => 11, need_child_signals();
 
 my $server = server(conf => "KeepAlive On\nKeepAliveTimeout 60");
 
@@ -37,6 +37,8 @@ my $server = server(conf => "KeepAlive On\nKeepAliveTimeout 60");
 {
     my ($client, $pid) = kept_connection();
 
+    # else the child might still be about to close the first answer
+    wait_until(5, sub { my %now = $server->status; $now{Scoreboard} =~ /K/ });
     $client->send("GET /probe-linked/slow?chunks=1&first_ms=600 HTTP/1.1\r\n"
             . "Host: 127.0.0.1\r\n\r\n");
     wait_until(5, sub { my %now = $server->status; $now{Scoreboard} !~ /K/ });
@@ -46,6 +48,20 @@ my $server = server(conf => "KeepAlive On\nKeepAliveTimeout 60");
         'serving: the answer says that the connection will be closed';
     like $answer, qr/\nEND\n.*\r\n0\r\n\r\n\z/s, 'serving: it is complete';
     ok wait_until(1, sub { !is_running($pid) }), 'serving: the child is gone';
+}
+{
+    # The second is being served while the first may not have been sent.
+    my ($client, $pid) = kept_connection();
+
+    $client->send(join '', map {
+        "GET $_ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    } '/probe-linked/state', '/probe-linked/slow?chunks=1&first_ms=900');
+    wait_until(5, sub { my %now = $server->status; $now{Scoreboard} =~ /W.*W/ });
+    kill TERM => $pid;
+    my $answer = $client->rest(5);
+    like $answer, qr/\nEND\n.*\r\n0\r\n\r\n\z/s, 'pipelined: it is complete';
+    ok wait_until(1, sub { !is_running($pid) }),
+        'pipelined: the child is gone';
 }
 
 no_crash($server->log);

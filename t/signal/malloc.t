@@ -49,12 +49,11 @@ for my $variant (variants()) {
 SKIP: {
     skip 'strace is not installed', 3 unless $strace;
     my $trace = Apache::Test::vars('t_logs') . '/strace';
-    my $pid   = probe('linked', 'state')->{pid};
+    my $client = Client->new(port())->get('/probe-linked/malloc?ms=4000');
+    my ($pid) = $client->line_like(qr/^pid: /, 10) =~ /(\d+)/;
     my $strace_pid = start_strace($pid, $trace)
         or skip 'strace may not attach to the server', 3;
-    my $client = Client->new(port())->get('/probe-linked/malloc?ms=1000');
 
-    $client->line_like(qr/^pid: /, 10);
     send_usr2($pid, 0.2);
     $client->rest(20);
     kill TERM => $strace_pid;
