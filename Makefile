@@ -10,8 +10,9 @@ BUILD  := build
 WARN   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
           -Wpointer-arith -Wwrite-strings -Wdeclaration-after-statement
 COMMON := -std=gnu11 -D_GNU_SOURCE -I. $(WARN)
-PLUGIN := $(COMMON) -fPIC -fvisibility=hidden
-SHARED := -shared -Wl,-z,relro,-z,now
+PLUGIN := $(COMMON) -fPIC -fvisibility=hidden -fno-semantic-interposition \
+          -fno-plt
+SHARED := -shared -Wl,-z,relro,-z,now,-Bsymbolic-functions
 
 # Only the glue sees httpd's headers; the engine is libc and POSIX.  httpd's
 # hooks have parameters that not everyone needs, and its module record has

@@ -66,8 +66,6 @@ static struct {
 static server_rec *main_server;
 static int is_holding;
 static apr_uint32_t connections_open;
-static apr_uint32_t leaves_reported;
-static ap_filter_rec_t *before_header_filter;
 
 /* ---- Names of signals --------------------------------------------------- */
 
@@ -448,23 +446,24 @@ static void adopted(int signo, const struct sigaction *found)
 }
 
 /* TERM and HUP at each connection, the others in turn, within eight unless
- * there are more of them: a look is a system call.  Threads may count the same connection, which does no harm.
+ * there are more of them: a look is a system call.  Threads that take the same
+ * turn do no harm.
  */
-static void look_behind(void)
+SIGDEFER_HOT static void look_behind(void)
 {
-    static volatile unsigned connections;
-    sigdefer_set_t others = sigdefer_managed() & ~HELD_SIGNALS;
-    unsigned count = (unsigned)__builtin_popcountll(others);
-    unsigned turn = connections++ % (count > 8 ? count : 8);
+    static volatile sigdefer_set_t others; /* to be looked at in this round */
+    static volatile unsigned connections;  /* of this round */
+    sigdefer_set_t set = others;
 
-    while (others && turn > 0) {
-        others &= others - 1;
-        turn--;
+    if (++connections >= 8 && !set) {
+        connections = 0;
+        set = sigdefer_managed() & ~HELD_SIGNALS;
     }
-    sigdefer_check(HELD_SIGNALS | (others & -others), adopted);
+    others = set & (set - 1);
+    sigdefer_check(HELD_SIGNALS | (set & -set), adopted);
 }
 
-static apr_status_t connection_ended(void *unused)
+SIGDEFER_HOT static apr_status_t connection_ended(void *unused)
 {
     if (is_holding) {
         hold_connection_ended();
@@ -478,9 +477,10 @@ static apr_status_t connection_ended(void *unused)
 }
 
 /* First of all, so that nothing that has been accepted is ended. */
-static conn_rec *create_connection(apr_pool_t *p, server_rec *s,
-                                   apr_socket_t *csd, long conn_id, void *sbh,
-                                   apr_bucket_alloc_t *alloc)
+SIGDEFER_HOT static conn_rec *create_connection(apr_pool_t *p, server_rec *s,
+                                                apr_socket_t *csd, long conn_id,
+                                                void *sbh,
+                                                apr_bucket_alloc_t *alloc)
 {
     if (sigdefer_state() != SIGDEFER_ON) {
         return NULL;
@@ -491,84 +491,64 @@ static conn_rec *create_connection(apr_pool_t *p, server_rec *s,
     if (config.reap == SIGDEFER_REAP_IDLE) {
         apr_atomic_inc32(&connections_open);
     }
-    apr_pool_cleanup_register(p, NULL, connection_ended, apr_pool_cleanup_null);
+    if (config.reap == SIGDEFER_REAP_IDLE || hold_has_loop()) {
+        apr_pool_cleanup_register(p, NULL, connection_ended,
+                                  apr_pool_cleanup_null);
+    }
     look_behind();
     return NULL;
 }
 
-static int pre_close_connection(conn_rec *c)
+/* What the request has left open, nobody will close. */
+SIGDEFER_HOT static apr_status_t request_ended(void *data)
 {
-    if (is_holding) {
-        hold_before_close(c);
-    }
-    return OK;
-}
-
-static int post_read_request(request_rec *r)
-{
-    if (is_holding && !r->main) {
-        hold_request_begins(r);
-    }
-    return DECLINED;
-}
-
-/* The first thing that a response does on its way out is to ask whether the
- * child is to go; its header is made further down.
- */
-static apr_status_t before_header(ap_filter_t *f, apr_bucket_brigade *bb)
-{
-    hold_before_header();
-    ap_remove_output_filter(f);
-    return ap_pass_brigade(f->next, bb);
-}
-
-static void insert_filter(request_rec *r)
-{
-    /* a response to HTTP/1.0 ends the connection, or is asked not to */
-    if (is_holding && !r->main && hold_has_loop()
-        && (r->proto_num >= HTTP_VERSION(1, 1)
-            || apr_table_get(r->headers_in, "Connection"))) {
-        ap_add_output_filter_handle(before_header_filter, NULL, r,
-                                    r->connection);
-    }
-}
-
-static int process_connection(conn_rec *c)
-{
-    if (is_holding) {
-        hold_thread();
-    }
-    return DECLINED;
-}
-
-/* Last of all: what the request has left open, nobody will close. */
-static int log_transaction(request_rec *r)
-{
-    sigdefer_stats_t stats;
+    request_rec *r = data;
+    unsigned unpaired;
     int depth;
 
-    if (sigdefer_state() != SIGDEFER_ON) {
-        return DECLINED;
-    }
     if (is_holding) {
-        hold_request_ends(r);
+        hold_request_ended(r);
     }
-    depth = sigdefer_close_sections();
+    depth = sigdefer_close_sections(&unpaired);
     if (depth > 0) {
         ap_log_rerror(APLOG_MARK, APLOG_WARNING, 0, r,
                       "sigdefer: %d critical section(s) left open at the end "
                       "of \"%s %s\"; closed",
                       depth, r->method, r->uri);
     }
-    sigdefer_stats(&stats);
-    if (stats.unpaired_leaves != apr_atomic_read32(&leaves_reported)) {
-        apr_uint32_t now = (apr_uint32_t)stats.unpaired_leaves;
-        apr_uint32_t before = apr_atomic_xchg32(&leaves_reported, now);
-
+    if (unpaired > 0) {
         ap_log_rerror(APLOG_MARK, APLOG_WARNING, 0, r,
-                      "sigdefer: %u leave(s) without an enter", now - before);
+                      "sigdefer: %u leave(s) without an enter", unpaired);
+    }
+    return APR_SUCCESS;
+}
+
+/* First of all, so that the cleanup is the last: what others do when the
+ * request ends is part of it.
+ */
+SIGDEFER_HOT static int post_read_request(request_rec *r)
+{
+    if (sigdefer_state() == SIGDEFER_ON && !r->main) {
+        if (is_holding) {
+            hold_request_begins(r);
+        }
+        apr_pool_cleanup_register(r->pool, r, request_ended,
+                                  apr_pool_cleanup_null);
     }
     return DECLINED;
+}
+
+/* httpd keeps no connection alive while the MPM says that it is stopping, and
+ * a child that the parent has asked to go is.
+ */
+SIGDEFER_HOT static int mpm_query(int query, int *result, apr_status_t *rv)
+{
+    if (query != AP_MPMQ_MPM_STATE || !hold_is_leaving()) {
+        return DECLINED;
+    }
+    *result = AP_MPMQ_STOPPING;
+    *rv = APR_SUCCESS;
+    return OK;
 }
 
 /* ---- The module --------------------------------------------------------- */
@@ -597,16 +577,9 @@ static void register_hooks(apr_pool_t *p)
     ap_hook_child_init(child_init, NULL, NULL, APR_HOOK_REALLY_LAST);
     ap_hook_create_connection(create_connection, NULL, NULL,
                               APR_HOOK_REALLY_FIRST);
-    ap_hook_process_connection(process_connection, NULL, NULL,
-                               APR_HOOK_REALLY_FIRST);
-    ap_hook_pre_close_connection(pre_close_connection, NULL, NULL,
-                                 APR_HOOK_MIDDLE);
     ap_hook_post_read_request(post_read_request, NULL, NULL,
                               APR_HOOK_REALLY_FIRST);
-    before_header_filter = ap_register_output_filter(
-        "SIGDEFER_BEFORE_HEADER", before_header, NULL, AP_FTYPE_PROTOCOL - 1);
-    ap_hook_insert_filter(insert_filter, NULL, NULL, APR_HOOK_MIDDLE);
-    ap_hook_log_transaction(log_transaction, NULL, NULL, APR_HOOK_REALLY_LAST);
+    ap_hook_mpm_query(mpm_query, NULL, NULL, APR_HOOK_REALLY_FIRST);
 }
 
 AP_DECLARE_MODULE(sigdefer) = {

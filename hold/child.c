@@ -12,8 +12,7 @@
  */
 
 /* prefork's child ends its loop by ordinary code when shutdown_pending is set
- * in its copy of the MPM's retained data, and its STOPPING state makes httpd
- * answer with "Connection: close".  So a terminating signal sets both, and
+ * in its copy of the MPM's retained data.  So a terminating signal sets it, and
  * what remains is to see that the loop is turned:
  *
  * - A child that waits for a connection is woken by the timer's signal, which
@@ -38,6 +37,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -67,15 +67,8 @@ extern module AP_MODULE_DECLARE_DATA sigdefer_module;
 #define MAX_THREADS 1024
 #define MAX_REQUESTS 256 /* that can be named in the log */
 
-/* A request that is being served; a copy, since the thread that serves it may
- * just be ending it when another one looks.
- */
-typedef struct {
-    atomic_int taken;
-    int fd;
-    apr_time_t since;
-    hold_request_t named;
-} open_request_t;
+/* If there is no board: what it says to the parent, nobody reads. */
+static hold_entry_t unread;
 
 /* Of this process; all but the volatile ones r/o after hold_child_init(). */
 static struct {
@@ -92,12 +85,23 @@ static struct {
 
     volatile sig_atomic_t noted;   /* by the handler: the first signal */
     volatile sig_atomic_t leaving; /* by the loop: it has ended */
-    volatile sig_atomic_t fd;      /* by the loop: the connection */
-    volatile uint64_t deadline;    /* by the handler, before noted; 0: none
-                                    */
-} hold;
+    apr_socket_t *volatile csd;    /* by the loop: the connection */
 
-static open_request_t requests[MAX_REQUESTS];
+    /* Those that are being served, to be named at the deadline: requests[],
+     * or in prefork the one read last.  A request is taken off before its
+     * memory goes, and if they are being read just then, it stays until that
+     * is over.
+     */
+    _Atomic(request_rec *) *requests;
+    int request_count;
+    _Atomic(request_rec *) request;
+    atomic_int reading_requests;
+    volatile uint64_t deadline; /* by the handler, before noted; 0: none
+                                 */
+} hold = { .entry = &unread };
+
+/* Of a threaded MPM's child. */
+static _Atomic(request_rec *) requests[MAX_REQUESTS];
 static _Atomic(sigdefer_section_t *) threads[MAX_THREADS];
 
 static void set_timer(uint64_t first_ms, uint64_t interval_ms)
@@ -123,6 +127,13 @@ static void set_timer_to_deadline(void)
     }
 }
 
+static int fd_of(apr_socket_t *csd)
+{
+    apr_os_sock_t fd;
+
+    return csd && apr_os_sock_get(&fd, csd) == APR_SUCCESS ? fd : -1;
+}
+
 static int state(void)
 {
     return atomic_load(&hold.entry->state);
@@ -136,7 +147,7 @@ static void wake(void)
         return;
     }
     if (state() == HOLD_IDLE) {
-        shutdown(hold.fd, SHUT_RD);
+        shutdown(fd_of(hold.csd), SHUT_RD);
     }
     set_timer(1, WAKE_MS);
 }
@@ -147,11 +158,10 @@ static void wake(void)
 static void leave_listeners(void)
 {
     ap_listen_rec *lr;
-    apr_os_sock_t fd;
 
     for (lr = ap_listeners; lr && hold.null_fd >= 0; lr = lr->next) {
-        if (lr->sd && apr_os_sock_get(&fd, lr->sd) == APR_SUCCESS) {
-            dup2(hold.null_fd, fd);
+        if (lr->sd) {
+            dup2(hold.null_fd, fd_of(lr->sd));
         }
     }
 }
@@ -172,7 +182,6 @@ static void note(int signo)
     }
     hold.deadline = deadline;
     hold.noted = signo;
-    hold.mpm->mpm_state = AP_MPMQ_STOPPING;
     hold.mpm->shutdown_pending = 1;
 }
 
@@ -193,53 +202,71 @@ static int deepest_section(void)
     return deepest;
 }
 
+static void name_request(hold_request_t *named, const request_rec *r)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    named->age_seconds = (int)(now.tv_sec - apr_time_sec(r->request_time));
+    apr_cpystrn(named->method, r->method, sizeof(named->method));
+    apr_cpystrn(named->path, r->uri ? r->uri : "", sizeof(named->path));
+}
+
+/* What is served when this is called is cut, unless a section goes on. */
 static void leave_notice(int depth)
 {
     hold_entry_t *entry = hold.entry;
-    struct timespec now;
     int i;
 
-    clock_gettime(CLOCK_REALTIME, &now);
     entry->depth = depth;
     entry->cut = 0;
-    for (i = 0; i < MAX_REQUESTS; i++) {
-        if (atomic_load(&requests[i].taken) == 0) {
+    for (i = 0; i < hold.request_count; i++) {
+        const request_rec *r = atomic_load(&hold.requests[i]);
+
+        if (!r) {
             continue;
         }
         if (entry->cut < HOLD_NAMED) {
-            hold_request_t *named = &entry->requests[entry->cut];
-
-            *named = requests[i].named;
-            named->age_seconds = (int)(now.tv_sec
-                                       - apr_time_sec(requests[i].since));
+            name_request(&entry->requests[entry->cut], r);
         }
         entry->cut++;
     }
     atomic_store(&entry->noticed, 1);
 }
 
+/* A program that a request has started may have the connection, too. */
+static void shut_connections_down(void)
+{
+    int i;
+
+    for (i = 0; i < hold.request_count; i++) {
+        const request_rec *r = atomic_load(&hold.requests[i]);
+
+        if (r) {
+            shutdown(fd_of(ap_get_conn_socket(r->connection)), SHUT_RDWR);
+        }
+    }
+}
+
 static void at_deadline(void)
 {
     static volatile sig_atomic_t told_of_section;
     int depth = deepest_section();
-    int i;
 
+    if (depth > 0 && told_of_section) {
+        return;
+    }
+    atomic_fetch_add(&hold.reading_requests, 1);
     if (depth > 0) {
-        if (!told_of_section) {
-            told_of_section = 1;
-            leave_notice(depth);
-        }
+        told_of_section = 1;
+        leave_notice(depth);
+        atomic_fetch_sub(&hold.reading_requests, 1);
         return;
     }
     if (hold.is_threaded || state() == HOLD_SERVING) {
         leave_notice(0);
     }
-    /* a program that a request has started may have the connection, too */
-    for (i = 0; i < MAX_REQUESTS; i++) {
-        if (atomic_load(&requests[i].taken)) {
-            shutdown(requests[i].fd, SHUT_RDWR);
-        }
-    }
+    shut_connections_down();
     _exit(0);
 }
 
@@ -287,7 +314,7 @@ static void on_timer(int signo)
 /* ---- Connections and requests ------------------------------------------- */
 
 /* If the parent asks before this, we see it; after, it sees that we wait. */
-static void go_to(hold_state_e new_state)
+SIGDEFER_HOT static void go_to(hold_state_e new_state)
 {
     atomic_store(&hold.entry->state, new_state);
     if (!hold.noted && atomic_load(&hold.entry->asked)) {
@@ -295,36 +322,28 @@ static void go_to(hold_state_e new_state)
     }
 }
 
-int hold_has_loop(void)
+/* The parent may still see that we wait, and signal us: our handler knows
+ * better.
+ */
+static void serve(void)
 {
-    return hold.pid != 0 && !hold.is_threaded;
-}
-
-void hold_connection(apr_socket_t *csd)
-{
-    apr_os_sock_t fd;
-
-    if (!hold_has_loop() || apr_os_sock_get(&fd, csd) != APR_SUCCESS) {
-        return;
-    }
-    hold.fd = fd;
-    atomic_store(&hold.entry->state, HOLD_SERVING);
+    atomic_store_explicit(&hold.entry->state, HOLD_SERVING,
+                          memory_order_relaxed);
     if (hold.noted) {
         /* no more waking from here on */
         set_timer_to_deadline();
     }
 }
 
-void hold_connection_ended(void)
+SIGDEFER_HOT int hold_has_loop(void)
 {
-    if (!hold_has_loop()) {
-        return;
-    }
-    go_to(HOLD_WAITING);
-    if (hold.noted) {
-        /* it may have come after the loop's test */
-        wake();
-    }
+    return hold.pid != 0 && !hold.is_threaded;
+}
+
+SIGDEFER_HOT int hold_is_leaving(void)
+{
+    return hold.noted
+           || atomic_load_explicit(&hold.entry->asked, memory_order_relaxed);
 }
 
 static void thread_ends(void *where)
@@ -332,11 +351,12 @@ static void thread_ends(void *where)
     atomic_store((_Atomic(sigdefer_section_t *) *)where, NULL);
 }
 
-void hold_thread(void)
+/* At the deadline it is looked whether the thread is in a section. */
+static void know_thread(void)
 {
     int i;
 
-    if (!hold.is_threaded || pthread_getspecific(hold.thread_key)) {
+    if (pthread_getspecific(hold.thread_key)) {
         return;
     }
     for (i = 0; i < MAX_THREADS; i++) {
@@ -350,38 +370,41 @@ void hold_thread(void)
     }
 }
 
-static int socket_of(conn_rec *c)
+SIGDEFER_HOT void hold_connection(apr_socket_t *csd)
 {
-    apr_socket_t *csd = ap_get_conn_socket(c);
-    apr_os_sock_t fd;
-
-    return csd && apr_os_sock_get(&fd, csd) == APR_SUCCESS ? fd : -1;
-}
-
-void hold_request_begins(request_rec *r)
-{
-    int i;
-
     if (hold.pid == 0) {
         return;
     }
-    if (hold_has_loop() && state() != HOLD_SERVING) {
-        atomic_store(&hold.entry->state, HOLD_SERVING);
-        if (hold.noted) {
-            set_timer_to_deadline();
-        }
+    if (hold.is_threaded) {
+        know_thread();
     }
-    for (i = 0; i < MAX_REQUESTS; i++) {
-        int none = 0;
+    else {
+        hold.csd = csd;
+        serve();
+    }
+}
 
-        if (atomic_load_explicit(&requests[i].taken, memory_order_relaxed) == 0
-            && atomic_compare_exchange_strong(&requests[i].taken, &none, 1)) {
-            requests[i].fd = socket_of(r->connection);
-            requests[i].since = r->request_time;
-            apr_cpystrn(requests[i].named.method, r->method,
-                        sizeof(requests[i].named.method));
-            apr_cpystrn(requests[i].named.path, r->uri ? r->uri : "",
-                        sizeof(requests[i].named.path));
+SIGDEFER_HOT void hold_connection_ended(void)
+{
+    if (!hold_has_loop()) {
+        return;
+    }
+    go_to(HOLD_WAITING);
+    if (hold.noted) {
+        /* it may have come after the loop's test */
+        wake();
+    }
+}
+
+static void take_place(request_rec *r)
+{
+    int i;
+
+    for (i = 0; i < MAX_REQUESTS; i++) {
+        request_rec *none = NULL;
+
+        if (atomic_load_explicit(&requests[i], memory_order_relaxed) == NULL
+            && atomic_compare_exchange_strong(&requests[i], &none, r)) {
             ap_set_module_config(r->request_config, &sigdefer_module,
                                  &requests[i]);
             return;
@@ -389,33 +412,49 @@ void hold_request_begins(request_rec *r)
     }
 }
 
-void hold_request_ends(request_rec *r)
+static void leave_place(request_rec *r)
 {
-    open_request_t *request = ap_get_module_config(r->request_config,
-                                                   &sigdefer_module);
+    _Atomic(request_rec *) *place = ap_get_module_config(r->request_config,
+                                                         &sigdefer_module);
 
+    if (place) {
+        atomic_store(place, NULL);
+    }
+}
+
+SIGDEFER_HOT void hold_request_begins(request_rec *r)
+{
     if (hold.pid == 0) {
         return;
     }
-    if (request) {
-        atomic_store(&request->taken, 0);
+    if (hold.is_threaded) {
+        know_thread();
+        take_place(r);
     }
-    if (!hold.is_threaded) {
+    else {
+        atomic_store_explicit(&hold.request, r, memory_order_relaxed);
+        serve();
+    }
+}
+
+SIGDEFER_HOT void hold_request_ended(request_rec *r)
+{
+    if (hold.pid == 0) {
+        return;
+    }
+    if (hold_is_leaving()) {
+        apr_table_setn(r->connection->notes, "short-lingering-close", "1");
+    }
+    if (hold.is_threaded) {
+        leave_place(r);
+    }
+    else if (atomic_load_explicit(&hold.request, memory_order_relaxed) == r) {
+        /* else a pipelined one has been read before this one was sent */
+        atomic_store_explicit(&hold.request, NULL, memory_order_relaxed);
         go_to(HOLD_IDLE);
     }
-}
-
-void hold_before_header(void)
-{
-    if (hold.pid != 0 && atomic_load(&hold.entry->asked)) {
-        hold.mpm->mpm_state = AP_MPMQ_STOPPING;
-    }
-}
-
-void hold_before_close(conn_rec *c)
-{
-    if (hold.noted) {
-        apr_table_setn(c->notes, "short-lingering-close", "1");
+    while (atomic_load(&hold.reading_requests)) {
+        sched_yield();
     }
 }
 
@@ -484,17 +523,15 @@ static apr_status_t make_timer(void)
 
 apr_status_t hold_child_init(apr_pool_t *pchild, int seconds)
 {
-    /* if there is no board: what it says to the parent, nobody reads */
-    static hold_entry_t unread;
+    hold_entry_t *entry = hold_board_claim();
     apr_status_t rv;
     int threaded;
 
     hold.is_threaded = ap_mpm_query(AP_MPMQ_IS_THREADED, &threaded)
                            == APR_SUCCESS
                        && threaded != AP_MPMQ_NOT_SUPPORTED;
-    hold.entry = hold_board_claim();
-    if (!hold.entry) {
-        hold.entry = &unread;
+    if (entry) {
+        hold.entry = entry;
     }
     rv = hold.is_threaded ? pthread_key_create(&hold.thread_key, thread_ends)
                           : make_timer();
@@ -504,6 +541,8 @@ apr_status_t hold_child_init(apr_pool_t *pchild, int seconds)
     if (rv != APR_SUCCESS) {
         return rv;
     }
+    hold.requests = hold.is_threaded ? requests : &hold.request;
+    hold.request_count = hold.is_threaded ? MAX_REQUESTS : 1;
     if (hold.is_threaded) {
         /* its threads are told by the MPM; never woken by a signal */
         atomic_store(&hold.entry->state, HOLD_SERVING);

@@ -124,8 +124,8 @@ apr_status_t hold_child_init(apr_pool_t *pchild, int seconds);
  * A connection has been accepted, or has ended.
  * @param csd its socket
  *
- * Call from: create_connection, before anything else can fail; a cleanup of
- * its pool.
+ * Call from: create_connection, before anything else can fail, in the thread
+ * that is going to serve; a cleanup of its pool, if hold_has_loop().
  */
 void hold_connection(apr_socket_t *csd);
 void hold_connection_ended(void);
@@ -137,32 +137,16 @@ void hold_connection_ended(void);
 int hold_has_loop(void);
 
 /**
- * The calling thread is about to serve: at the deadline it is looked whether
- * it is in a critical section.
+ * A request has been read, or is about to lose its memory.
  *
- * Call from: process_connection.
- */
-void hold_thread(void);
-
-/**
- * A request has been read, or has been answered.
- *
- * Call from: post_read_request and log_transaction.
+ * Call from: post_read_request; a cleanup of its pool.
  */
 void hold_request_begins(request_rec *r);
-void hold_request_ends(request_rec *r);
+void hold_request_ended(request_rec *r);
 
 /**
- * Before a response's header is made: if the child has been asked to go, it
- * says "Connection: close".
+ * Whether the child has been asked to go: no more keep-alive.
  */
-void hold_before_header(void);
-
-/**
- * Close quickly if the child has been asked to go.
- *
- * Call from: pre_close_connection.
- */
-void hold_before_close(conn_rec *c);
+int hold_is_leaving(void);
 
 #endif /* SIGDEFER_HOLD_H */

@@ -124,12 +124,12 @@ int sigdefer_can_defer(int signo)
     }
 }
 
-sigdefer_set_t sigdefer_managed(void)
+SIGDEFER_HOT sigdefer_set_t sigdefer_managed(void)
 {
     return atomic_load(&managed);
 }
 
-sigdefer_state_e sigdefer_state(void)
+SIGDEFER_HOT sigdefer_state_e sigdefer_state(void)
 {
     return atomic_load(&installed) ? SIGDEFER_ON : SIGDEFER_OFF;
 }
@@ -307,7 +307,7 @@ int action_is_adopted(int signo)
 
 int action_is_in_front(int signo)
 {
-    return os_has_handler(signo, deliver_signal);
+    return os_handler_of(signo) == deliver_signal;
 }
 
 static void restart_in_child(void)
@@ -527,15 +527,6 @@ static int is_as_we_left_it(int signo, const struct sigaction *found)
                && action_is_ignore(registered_action(signo)));
 }
 
-/* One system call.  An ignored signal is left to the kernel. */
-static int has_what_we_left(int signo)
-{
-    if (action_is_ignore(registered_action(signo))) {
-        return os_has_handler(signo, ignore_action.sa_sigaction);
-    }
-    return os_has_handler(signo, deliver_signal);
-}
-
 /* Look again, with the lock held; returns whether it is the first time. */
 static int adopt_if_changed(int signo, struct sigaction *found)
 {
@@ -552,16 +543,21 @@ static int adopt_if_changed(int signo, struct sigaction *found)
     return news;
 }
 
-void sigdefer_check(sigdefer_set_t set, sigdefer_adopted_fn *tell)
+SIGDEFER_HOT void sigdefer_check(sigdefer_set_t set, sigdefer_adopted_fn *tell)
 {
     for (set &= atomic_load(&managed); set; set &= set - 1) {
         int signo = __builtin_ctzll(set) + 1;
+        os_handler_fn *handler = os_handler_of(signo);
         struct sigaction found;
 
-        if (!has_what_we_left(signo) && adopt_if_changed(signo, &found)
-            && tell) {
+        if (handler == deliver_signal
+            || (handler == ignore_action.sa_sigaction
+                && action_is_ignore(registered_action(signo)))) {
+            continue;
+        }
+        if (adopt_if_changed(signo, &found) && tell) {
             tell(signo, &found);
         }
     }
-    stats_add(handed_back, queue_hand_on());
+    queue_hand_on();
 }

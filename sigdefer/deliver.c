@@ -287,7 +287,7 @@ void section_replay(void)
         program = ring_for(first.info.si_signo, program);
     }
     os_change_mask(SIG_SETMASK, program);
-    stats_add(handed_back, queue_hand_on());
+    queue_hand_on();
 }
 
 /* Let the kernel keep what comes until the replay.  Each handler does so that

@@ -25,6 +25,13 @@
 
 #include "mod_sigdefer.h"
 
+/**
+ * What runs at each connection or request stands together in the object: what
+ * it costs is less its instructions than the pages that they are on, which a
+ * child that has been away finds in no cache and in no TLB.
+ */
+#define SIGDEFER_HOT __attribute__((hot))
+
 /** One signal per bit: signal n is bit n - 1.  No signal is above 64. */
 typedef uint64_t sigdefer_set_t;
 
@@ -117,11 +124,13 @@ void sigdefer_call_adopted(int signo);
 /**
  * Close the sections that the calling thread has left open, and handle what
  * was queued; for the end of a request.
+ * @param unpaired leaves without an enter in this process, of any thread, that
+ *        no call has told of yet
  * @return the depth found
  *
  * MT-safe, fork-safe.
  */
-int sigdefer_close_sections(void);
+int sigdefer_close_sections(unsigned *unpaired);
 
 /**
  * Where a thread's section words are, from its thread pointer; the same in

@@ -145,17 +145,15 @@ void os_mark_adopted(int on)
 /* The kernel's own struct sigaction is a fifth of libc's, and begins with the
  * handler.
  */
-int os_has_handler(int signo, void (*handler)(int, siginfo_t *, void *))
+SIGDEFER_HOT os_handler_fn *os_handler_of(int signo)
 {
     struct {
-        void (*handler)(int, siginfo_t *, void *);
+        os_handler_fn *handler;
         unsigned long rest[7];
-    } found;
+    } found = { NULL };
 
-    return syscall(SYS_rt_sigaction, signo, NULL, &found,
-                   sizeof(sigdefer_set_t))
-               == 0
-           && found.handler == handler;
+    syscall(SYS_rt_sigaction, signo, NULL, &found, sizeof(sigdefer_set_t));
+    return found.handler;
 }
 
 pid_t os_thread_id(void)
@@ -209,11 +207,11 @@ int os_is_from_here(const siginfo_t *info)
 
 #else
 
-int os_has_handler(int signo, void (*handler)(int, siginfo_t *, void *))
+os_handler_fn *os_handler_of(int signo)
 {
     struct sigaction found;
 
-    return sigaction(signo, NULL, &found) == 0 && found.sa_sigaction == handler;
+    return sigaction(signo, NULL, &found) == 0 ? found.sa_sigaction : NULL;
 }
 
 pid_t os_thread_id(void)

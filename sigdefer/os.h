@@ -39,9 +39,13 @@ void os_set_add(sigset_t *signals, sigdefer_set_t set);
 void os_set_remove(sigset_t *signals, sigdefer_set_t set);
 
 /**
- * Whether the kernel calls a handler for a signal; cheaper than sigaction().
+ * What the kernel calls for a signal: a handler, SIG_DFL or SIG_IGN; NULL is
+ * SIG_DFL, and also no such signal.  One system call, cheaper than
+ * sigaction().
  */
-int os_has_handler(int signo, void (*handler)(int, siginfo_t *, void *));
+typedef void os_handler_fn(int signo, siginfo_t *info, void *context);
+
+os_handler_fn *os_handler_of(int signo);
 
 /**
  * Give a signal back to the kernel with the siginfo that it came with: to the

@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "queue.h"
+#include "stats.h"
 
 /* A queue is needed by a thread that was hit inside a section; more threads
  * than this are never hit at the same time, and if they are, the kernel keeps
@@ -231,10 +232,9 @@ unsigned queue_count(queue_t *queue, sigdefer_set_t *set)
 /* A thread may end inside a section; nobody leaves it, then.  That is rare
  * enough to be looked for rather than noticed.
  */
-unsigned queue_hand_on(void)
+SIGDEFER_HOT void queue_hand_on(void)
 {
     int known = load(claimed);
-    unsigned handed = 0;
     int i;
 
     for (i = 0; i < known; i++) {
@@ -249,9 +249,8 @@ unsigned queue_hand_on(void)
         while (queue_peek(queue, ALL_SIGNALS, &entry)
                && os_resend_to_process(&entry.info) == 0) {
             queue_pop(queue, ALL_SIGNALS, &entry);
-            handed++;
+            stats_count(handed_back);
         }
         store(queue->owner, queue_count(queue, NULL) == 0 ? 0 : owner);
     }
-    return handed;
 }

@@ -102,9 +102,8 @@ unsigned queue_count(queue_t *queue, sigdefer_set_t *set);
 
 /**
  * Give what ended threads left queued back to the process.
- * @return how many signals
  */
-unsigned queue_hand_on(void);
+void queue_hand_on(void);
 
 uint64_t queue_clock(void);
 

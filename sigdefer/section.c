@@ -80,11 +80,24 @@ void sigdefer_restore(sigdefer_mark_t mark)
     sigdefer_leave_slow();
 }
 
-int sigdefer_close_sections(void)
+static unsigned untold_unpaired_leaves(void)
+{
+    static _Atomic uint64_t told;
+    uint64_t now = stats_read(unpaired_leaves);
+    uint64_t before = atomic_load_explicit(&told, memory_order_relaxed);
+
+    /* one that another thread is telling of is not told of twice */
+    return now > before && atomic_compare_exchange_strong(&told, &before, now)
+               ? (unsigned)(now - before)
+               : 0;
+}
+
+SIGDEFER_HOT int sigdefer_close_sections(unsigned *unpaired)
 {
     sigdefer_mark_t outside = { 0 };
     int depth = section_depth();
 
+    *unpaired = untold_unpaired_leaves();
     if (depth > 0) {
         stats_add(open_sections, (uint64_t)depth);
     }
@@ -112,8 +125,7 @@ int sigdefer_pending(sigset_t *set)
 
 void sigdefer_stats(sigdefer_stats_t *out)
 {
-#define READ(counter) \
-    out->counter = atomic_load_explicit(&stats.counter, memory_order_relaxed)
+#define READ(counter) out->counter = stats_read(counter)
     READ(direct);
     READ(deferred);
     READ(replayed);

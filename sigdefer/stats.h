@@ -47,11 +47,12 @@ extern stats_t stats;
 #define stats_add(counter, n) \
     ((void)atomic_fetch_add_explicit(&stats.counter, (n), memory_order_relaxed))
 #define stats_count(counter) stats_add(counter, 1)
+#define stats_read(counter) \
+    atomic_load_explicit(&stats.counter, memory_order_relaxed)
 
 static inline void stats_longest(uint64_t ns)
 {
-    uint64_t longest = atomic_load_explicit(&stats.longest_ns,
-                                            memory_order_relaxed);
+    uint64_t longest = stats_read(longest_ns);
 
     while (ns > longest
            && !atomic_compare_exchange_weak(&stats.longest_ns, &longest, ns)) {

@@ -271,6 +271,7 @@ static void jump_out_of_replay(void)
     const char *const ways[] = { "mark", "leave", "signal", "close" };
     const int count[] = { 3, 3, 4, 3 };
     sigdefer_mark_t mark;
+    unsigned unpaired;
     volatile int way;
 
     handle_all();
@@ -300,7 +301,7 @@ static void jump_out_of_replay(void)
             send_value(SIGHUP, 4);
             break;
         default:
-            sigdefer_close_sections();
+            sigdefer_close_sections(&unpaired);
             break;
         }
         expect_seen(ways[way], count[way], signals, values);
@@ -438,8 +439,10 @@ static void blocked_until_section(void)
 /* If it is blocked when the request ends, the kernel gets it back. */
 static void blocked_at_close(void)
 {
+    unsigned unpaired;
+
     block_in_section();
-    sigdefer_close_sections();
+    sigdefer_close_sections(&unpaired);
     is(seen_count, 1, "not run at the end of the request");
     is(stats_now().handed_back, 1, "but handed back");
     change_mask(SIG_UNBLOCK, SIGUSR1);

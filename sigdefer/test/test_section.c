@@ -195,17 +195,25 @@ static void zend_names(void)
 /* Sections left open at the end of a request are closed and reported. */
 static void close_sections(void)
 {
+    unsigned unpaired;
+
     install();
     handle(SIGUSR1, record, 0, 0);
-    is(sigdefer_close_sections(), 0, "none is open");
+    is(sigdefer_close_sections(&unpaired), 0, "none is open");
+    is(unpaired, 0, "none was left without an enter");
     is(stats_now().open_sections, 0, "none is counted");
     SIGDEFER_ENTER();
     SIGDEFER_ENTER();
     raise(SIGUSR1);
-    is(sigdefer_close_sections(), 2, "two were open");
+    is(sigdefer_close_sections(&unpaired), 2, "two were open");
     is(sigdefer_depth(), 0, "and are closed");
     is(seen_count, 1, "what waited is handled");
     is(stats_now().open_sections, 2, "both are counted");
+    SIGDEFER_LEAVE();
+    sigdefer_close_sections(&unpaired);
+    is(unpaired, 1, "a leave without an enter is told of");
+    sigdefer_close_sections(&unpaired);
+    is(unpaired, 0, "once");
 }
 
 /* The longest deferral is at least as long as a section that a signal sat
