@@ -543,7 +543,7 @@ SIGDEFER_HOT static int post_read_request(request_rec *r)
  */
 SIGDEFER_HOT static int mpm_query(int query, int *result, apr_status_t *rv)
 {
-    if (query != AP_MPMQ_MPM_STATE || !hold_is_leaving()) {
+    if (query != AP_MPMQ_MPM_STATE || !hold_is_last_response()) {
         return DECLINED;
     }
     *result = AP_MPMQ_STOPPING;

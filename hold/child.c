@@ -313,12 +313,17 @@ static void on_timer(int signo)
 
 /* ---- Connections and requests ------------------------------------------- */
 
-/* If the parent asks before this, we see it; after, it sees that we wait. */
+/* If the parent asks before this, we see it; after, it sees that we wait.  What
+ * has been noted meanwhile may have come after the loop's test.
+ */
 SIGDEFER_HOT static void go_to(hold_state_e new_state)
 {
     atomic_store(&hold.entry->state, new_state);
     if (!hold.noted && atomic_load(&hold.entry->asked)) {
         note(SIGTERM);
+    }
+    if (hold.noted) {
+        wake();
     }
 }
 
@@ -340,10 +345,16 @@ SIGDEFER_HOT int hold_has_loop(void)
     return hold.pid != 0 && !hold.is_threaded;
 }
 
-SIGDEFER_HOT int hold_is_leaving(void)
+SIGDEFER_HOT static int is_leaving(void)
 {
     return hold.noted
            || atomic_load_explicit(&hold.entry->asked, memory_order_relaxed);
+}
+
+/* Not between responses: what has come by then is answered, too. */
+SIGDEFER_HOT int hold_is_last_response(void)
+{
+    return is_leaving() && state() == HOLD_SERVING;
 }
 
 static void thread_ends(void *where)
@@ -386,13 +397,8 @@ SIGDEFER_HOT void hold_connection(apr_socket_t *csd)
 
 SIGDEFER_HOT void hold_connection_ended(void)
 {
-    if (!hold_has_loop()) {
-        return;
-    }
-    go_to(HOLD_WAITING);
-    if (hold.noted) {
-        /* it may have come after the loop's test */
-        wake();
+    if (hold_has_loop()) {
+        go_to(HOLD_WAITING);
     }
 }
 
@@ -442,7 +448,7 @@ SIGDEFER_HOT void hold_request_ended(request_rec *r)
     if (hold.pid == 0) {
         return;
     }
-    if (hold_is_leaving()) {
+    if (is_leaving()) {
         apr_table_setn(r->connection->notes, "short-lingering-close", "1");
     }
     if (hold.is_threaded) {

@@ -145,8 +145,9 @@ void hold_request_begins(request_rec *r);
 void hold_request_ended(request_rec *r);
 
 /**
- * Whether the child has been asked to go: no more keep-alive.
+ * Whether the response that is being made is to be the last one of its
+ * connection.
  */
-int hold_is_leaving(void);
+int hold_is_last_response(void);
 
 #endif /* SIGDEFER_HOLD_H */
