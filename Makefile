@@ -14,17 +14,23 @@ PLUGIN := $(COMMON) -fPIC -fvisibility=hidden -fno-semantic-interposition \
           -fno-plt
 SHARED := -shared -Wl,-z,relro,-z,now,-Bsymbolic-functions
 
-# Only the glue sees httpd's headers; the engine is libc and POSIX.  httpd's
-# hooks have parameters that not everyone needs, and its module record has
-# grown a field that older ones lack.
+# Only the glue sees httpd's headers; the engine is libc and POSIX, the accept
+# locks need APR besides.  httpd's hooks have parameters that not everyone
+# needs, and its module record has grown a field that older ones lack.
+APR_CONFIG = $(shell $(APXS) -q APR_CONFIG)
+APR_INC    = -isystem $(shell $(APXS) -q APR_INCLUDEDIR) \
+             $(shell $(APR_CONFIG) --cppflags)
+APR_LINK   = $(shell $(APR_CONFIG) --link-ld)
 HTTPD_INC  = $(shell $(APXS) -q EXTRA_CPPFLAGS) \
              -isystem $(shell $(APXS) -q INCLUDEDIR) \
              -isystem $(shell $(APXS) -q APR_INCLUDEDIR)
 HTTPD_WARN := -Wno-unused-parameter -Wno-missing-field-initializers
 
 ENGINE := $(wildcard sigdefer/*.c)
-GLUE   := mod_sigdefer.c $(wildcard hold/*.c mpm/*.c)
-HEADERS := mod_sigdefer.h $(wildcard sigdefer/*.h hold/*.h mpm/*.h)
+LOCKS  := $(filter-out accept_lock/provider.c,$(wildcard accept_lock/*.c))
+GLUE   := mod_sigdefer.c accept_lock/provider.c $(wildcard hold/*.c mpm/*.c)
+HEADERS := mod_sigdefer.h \
+           $(wildcard sigdefer/*.h accept_lock/*.h hold/*.h mpm/*.h)
 TESTS  := $(patsubst sigdefer/test/%.c,$(BUILD)/test/%, \
                      $(wildcard sigdefer/test/test_*.c))
 PROBES := $(BUILD)/t/mod_probe_linked.so $(BUILD)/t/mod_probe_soft.so
@@ -64,14 +70,20 @@ $(ENGINE:%.c=$(BUILD)/%.o): $(BUILD)/%.o: %.c $(HEADERS)
 	@mkdir -p $(@D)
 	$(CC) $(PLUGIN) $(CFLAGS) -c -o $@ $<
 
+$(LOCKS:%.c=$(BUILD)/%.o): $(BUILD)/%.o: %.c $(HEADERS)
+	@mkdir -p $(@D)
+	$(CC) $(PLUGIN) $(APR_INC) $(CFLAGS) -c -o $@ $<
+
 $(GLUE:%.c=$(BUILD)/%.o): $(BUILD)/%.o: %.c $(HEADERS)
 	@mkdir -p $(@D)
 	$(CC) $(PLUGIN) $(HTTPD_WARN) $(HTTPD_INC) $(CFLAGS) -c -o $@ $<
 
 # what compiles needs what is installed first, also under make -j
-$(ENGINE:%.c=$(BUILD)/%.o) $(GLUE:%.c=$(BUILD)/%.o): | deps-build
+OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(ENGINE) $(LOCKS) $(GLUE))
 
-$(MODULE): $(ENGINE:%.c=$(BUILD)/%.o) $(GLUE:%.c=$(BUILD)/%.o)
+$(OBJECTS): | deps-build
+
+$(MODULE): $(OBJECTS)
 	$(CC) $(SHARED) $(LDFLAGS) -o $@ $^ -pthread -ldl
 
 install: all
