@@ -120,17 +120,18 @@ apr_status_t accept_lock_child_init(accept_lock_t *lock)
 }
 
 /* Take the lock by a function of the backend, which may wait or not. */
-static apr_status_t take(accept_lock_t *lock, unsigned *how,
-                         apr_status_t (*function)(void *, unsigned *))
+static inline apr_status_t take(accept_lock_t *lock, unsigned *how,
+                                apr_status_t (*function)(void *, unsigned *),
+                                int may_wait)
 {
-    const int may_wait = function == lock->provider->acquire;
+    const uintptr_t thread = this_thread();
     apr_status_t rv;
 
     *how = 0;
     if (!lock->pool) {
         return APR_EINVAL;
     }
-    if (load(lock->owner) == this_thread()) {
+    if (load(lock->owner) == thread) {
         return EDEADLK;
     }
     if (load(lock->is_stopped)) {
@@ -144,7 +145,7 @@ static apr_status_t take(accept_lock_t *lock, unsigned *how,
     }
     rv = function(lock->self, how);
     if (rv == APR_SUCCESS) {
-        store(lock->owner, this_thread());
+        store(lock->owner, thread);
     }
     else if (lock->threads) {
         accept_lock_threads_leave(lock->threads);
@@ -154,12 +155,12 @@ static apr_status_t take(accept_lock_t *lock, unsigned *how,
 
 apr_status_t accept_lock_acquire(accept_lock_t *lock, unsigned *how)
 {
-    return take(lock, how, lock->provider->acquire);
+    return take(lock, how, lock->provider->acquire, 1);
 }
 
 apr_status_t accept_lock_try(accept_lock_t *lock, unsigned *how)
 {
-    return take(lock, how, lock->provider->try_acquire);
+    return take(lock, how, lock->provider->try_acquire, 0);
 }
 
 apr_status_t accept_lock_release(accept_lock_t *lock)

@@ -21,7 +21,9 @@
 #include "accept_lock/backend.h"
 
 static const accept_lock_provider_t *const builtin[] = {
+    &accept_lock_futex,
     &accept_lock_pthread,
+    &accept_lock_fcntl,
 };
 
 const accept_lock_provider_t *accept_lock_builtin(int index)
