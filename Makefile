@@ -33,6 +33,8 @@ HEADERS := mod_sigdefer.h \
            $(wildcard sigdefer/*.h accept_lock/*.h hold/*.h mpm/*.h)
 TESTS  := $(patsubst sigdefer/test/%.c,$(BUILD)/test/%, \
                      $(wildcard sigdefer/test/test_*.c))
+LOCK_TESTS := $(patsubst accept_lock/test/%.c,$(BUILD)/test/%, \
+                         $(wildcard accept_lock/test/test_*.c))
 PROBES := $(BUILD)/t/mod_probe_linked.so $(BUILD)/t/mod_probe_soft.so
 MODULE := $(BUILD)/mod_sigdefer.so
 BENCHES := sections cost restart
@@ -116,14 +118,20 @@ $(TESTS): $(BUILD)/test/%: sigdefer/test/%.c sigdefer/test/tap.h $(ENGINE) \
 	@mkdir -p $(@D)
 	$(CC) $(COMMON) $(CFLAGS) -o $@ $< $(ENGINE) -pthread
 
+$(LOCK_TESTS): $(BUILD)/test/%: accept_lock/test/%.c \
+                                accept_lock/test/locks.h sigdefer/test/tap.h \
+                                $(LOCKS) $(HEADERS)
+	@mkdir -p $(@D)
+	$(CC) $(COMMON) $(APR_INC) $(CFLAGS) -o $@ $< $(LOCKS) $(APR_LINK) -pthread
+
 $(BUILD)/t/mod_probe_soft.so: SOFT := -DSIGDEFER_SOFT
 $(PROBES): t/c-modules/probe/mod_probe.c mod_sigdefer.h
 	@mkdir -p $(@D)
 	$(CC) $(PLUGIN) $(HTTPD_WARN) $(HTTPD_INC) $(SOFT) $(CFLAGS) $(SHARED) \
 	      -o $@ $<
 
-test: deps-build deps-test $(MODULE) $(PROBES) $(TESTS)
-	@t/run $(TESTS) $(wildcard sigdefer/test/*.t)
+test: deps-build deps-test $(MODULE) $(PROBES) $(TESTS) $(LOCK_TESTS)
+	@t/run $(TESTS) $(LOCK_TESTS) $(wildcard sigdefer/test/*.t)
 
 lint: deps-build deps-lint
 	@scripts/lint

@@ -37,9 +37,10 @@
  * ACCEPT_LOCK_RECOVERED.  There is nothing to repair: what an accept lock
  * guards is a queue in the kernel.
  *
- * Only APR is needed, not httpd.  All statuses are 0 or an errno, which on
- * Unix are apr_status_t without change; test them with APR_STATUS_IS_*, or
- * compare them with the errno where APR has no such macro (EPERM, EDEADLK).
+ * Only APR is needed, not httpd.  Statuses are APR's: 0, APR_EBUSY,
+ * APR_ENOTIMPL, or an errno, which on Unix is an apr_status_t without change.
+ * Test them with APR_STATUS_IS_*, or compare them with the errno where APR has
+ * no such macro (EPERM, EDEADLK).
  */
 
 #ifndef ACCEPT_LOCK_H

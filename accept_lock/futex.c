@@ -82,13 +82,13 @@ typedef uint64_t pair_t;
 #define QUEUE ((pair_t)1 << 32)
 #define ONE_TURN ((pair_t)2 << 32)
 
-/* How often to look again before sleeping, if nobody sleeps yet: then the lock
- * is held for a short time only, or not often.
+/* Before it sleeps, if nobody else does, it looks that often again, after so
+ * many pauses, which double each time: some microseconds, less than it costs
+ * to sleep and be woken.  A lock that is held for long has somebody asleep.
+ * Looking more often slows down the one that has the lock.
  */
-#ifndef LOOKS
 #define LOOKS 5
 #define FIRST_PAUSE 16
-#endif
 
 /* In shared memory.  The links are addresses in the process that holds the
  * lock, written by it and by libc in it; to all others they mean nothing.

@@ -107,7 +107,7 @@ static apr_status_t mutex_got(self_t *lock, int rv, unsigned *how)
         atomic_store_explicit(&lock->shared->holder, lock->pid,
                               memory_order_relaxed);
     }
-    return rv;
+    return rv == EBUSY ? APR_EBUSY : rv;
 }
 
 static apr_status_t mutex_try_acquire(void *self, unsigned *how)
@@ -122,7 +122,7 @@ static apr_status_t mutex_acquire(void *self, unsigned *how)
     self_t *lock = self;
     apr_status_t rv = mutex_try_acquire(self, how);
 
-    if (rv != EBUSY) {
+    if (rv != APR_EBUSY) {
         return rv;
     }
     *how |= ACCEPT_LOCK_WAITED;
