@@ -22,6 +22,7 @@
 
 #include <stdint.h>
 #include <sys/ptrace.h>
+#include <sys/time.h>
 
 #include "apr_general.h"
 
@@ -101,6 +102,10 @@ static inline pid_t fork_user(accept_lock_t *lock)
 
     fflush(stdout);
     pid = fork();
+    if (pid < 0) {
+        printf("Bail out! fork: %s\n", strerror(errno));
+        exit(1);
+    }
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (accept_lock_child_init(lock) != APR_SUCCESS) {
@@ -203,21 +208,57 @@ static inline int may_trace(void)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+static inline void tick(int signo)
+{
+    (void)signo;
+}
+
+/** Have waits interrupted every so often, or no more. */
+static inline void ticks(int microseconds)
+{
+    const struct itimerval interval = { { 0, microseconds },
+                                        { 0, microseconds } };
+    struct sigaction action;
+
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = tick;
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &interval, NULL);
+}
+
 /** Wait for the tracee to stop after a step, to fall asleep or to end. */
 static inline step_e step_ends(pid_t pid)
 {
+    step_e end = STEP_ENDED;
     int status;
 
+    ticks(5000);
     for (;;) {
-        if (waitpid(pid, &status, WNOHANG) == pid) {
-            return WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP
-                       ? STEP_STOPPED
-                       : STEP_ENDED;
+        if (waitpid(pid, &status, 0) == pid) {
+            if (WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP) {
+                end = STEP_STOPPED;
+            }
+            break;
         }
         if (state_of(pid) == 'S') {
-            return STEP_ASLEEP;
+            end = STEP_ASLEEP;
+            break;
         }
     }
+    ticks(0);
+    return end;
+}
+
+/** Wait for a tracee that is asleep to stop or end; it may stay asleep. */
+static inline step_e step_wakes(pid_t pid)
+{
+    const int64_t deadline = now_ms() + 1000;
+    step_e end;
+
+    do {
+        end = step_ends(pid);
+    } while (end == STEP_ASLEEP && now_ms() < deadline);
+    return end;
 }
 
 /** Let a tracee that is stopped do so many instructions, or fall asleep. */
