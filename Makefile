@@ -39,7 +39,7 @@ PROBES := $(BUILD)/t/mod_probe_linked.so $(BUILD)/t/mod_probe_soft.so
 MODULE := $(BUILD)/mod_sigdefer.so
 BENCHES := sections cost restart
 
-.PHONY: all help deps run demo test lint sanitize bench install clean \
+.PHONY: all help deps run demo test model lint sanitize bench install clean \
         $(BENCHES:%=bench-%)
 
 all: deps-build $(MODULE)
@@ -52,6 +52,7 @@ help:
 #: make run             a private httpd with the module; PORT=8080 MPM=prefork
 #: make demo            restarts under load, with and without the module
 #: make test            all tests, under prove
+#: make model           the futex lock's algorithm, exhaustively, by spin
 #: make lint            warnings as errors, clang-tidy, cppcheck, formatting
 #: make sanitize        the engine under ASan, UBSan, TSan; httpd -X in valgrind
 #: make bench           all of the following
@@ -64,7 +65,7 @@ help:
 deps-%:
 	@scripts/deps $*
 
-deps: ; @scripts/deps build demo test bench lint sanitize
+deps: ; @scripts/deps build demo test model bench lint sanitize
 
 # ---- The module ----------------------------------------------------------
 
@@ -132,6 +133,9 @@ $(PROBES): t/c-modules/probe/mod_probe.c mod_sigdefer.h
 
 test: deps-build deps-test $(MODULE) $(PROBES) $(TESTS) $(LOCK_TESTS)
 	@t/run $(TESTS) $(LOCK_TESTS) $(wildcard sigdefer/test/*.t)
+
+model: deps-model
+	@accept_lock/model/check
 
 lint: deps-build deps-lint
 	@scripts/lint
