@@ -225,7 +225,7 @@ apr_status_t accept_lock_probe(const char **error,
     apr_status_t rv = accept_lock_create(&lock, error, provider,
                                          ACCEPT_LOCK_PROCESSES, argument, pool);
 
-    if (rv != APR_SUCCESS) {
+    if (!lock) {
         return rv;
     }
     rv = accept_lock_acquire(lock, &how);

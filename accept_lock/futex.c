@@ -40,7 +40,7 @@
  * the owner and then of the one woken for it, need 6.2; these fixes are in the
  * stable kernels since 2020 and 2023.
  *
- * accept_lock.pml in model/ has the same steps; keep them together.
+ * model/futex.pml has the same steps; keep them together.
  *
  * Owner death: at any instruction; the kernel walks libc's list.  The list is
  *   the one that libc has registered for the thread: another one would be the
@@ -186,7 +186,7 @@ static void futex_pending(thread_t *thread, struct robust_list *entry)
  */
 static void **futex_link_back(struct robust_list *entry)
 {
-    return (void **)((uintptr_t)entry & ~(uintptr_t)1) - 1;
+    return (void **)((char *)entry - ((uintptr_t)entry & 1)) - 1;
 }
 
 static void futex_link(thread_t *thread, shared_t *shared)

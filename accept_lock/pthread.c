@@ -18,6 +18,9 @@
  * Owner death: the kernel marks the mutex by libc's list of robust mutexes,
  * the next one is told EOWNERDEAD and makes it consistent again; if he dies in
  * between, the next one is told so, too.
+ *   One case is libc's own: its unlock forgets that more are asleep until the
+ *   one it has woken comes to.  If he is killed before, while somebody else has
+ *   the mutex, the rest sleeps until the next time that two contend.
  * Fork: libc renews its thread id.  Exec: as a death.
  * Fairness: first asleep, first woken; whoever comes along may be faster.
  * Signals: libc goes on waiting; not interruptible.

@@ -20,7 +20,9 @@
 
 #include "accept_lock/backend.h"
 
-static const accept_lock_provider_t *const builtin[] = {
+#define BUILTIN 3
+
+static const accept_lock_provider_t *const builtin[BUILTIN] = {
     &accept_lock_futex,
     &accept_lock_pthread,
     &accept_lock_fcntl,
@@ -28,9 +30,7 @@ static const accept_lock_provider_t *const builtin[] = {
 
 const accept_lock_provider_t *accept_lock_builtin(int index)
 {
-    const int count = sizeof(builtin) / sizeof(*builtin);
-
-    return index >= 0 && index < count ? builtin[index] : NULL;
+    return index >= 0 && index < BUILTIN ? builtin[index] : NULL;
 }
 
 const accept_lock_provider_t *accept_lock_find(const char *name)

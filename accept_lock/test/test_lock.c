@@ -302,7 +302,7 @@ static int interrupted(subject_t *s, void (*handler)(int), int flags)
 
 static void interrupt(subject_t *s)
 {
-    const int can = s->provider->capabilities & ACCEPT_LOCK_INTERRUPTIBLE;
+    const unsigned can = s->provider->capabilities & ACCEPT_LOCK_INTERRUPTIBLE;
 
     is(interrupted(s, do_nothing, 0), can ? EINTR : -1, "%s: a handler",
        s->label);
@@ -318,7 +318,7 @@ static void signals(void)
 
 static void stop(subject_t *s)
 {
-    const int can = s->provider->capabilities & ACCEPT_LOCK_INTERRUPTIBLE;
+    const unsigned can = s->provider->capabilities & ACCEPT_LOCK_INTERRUPTIBLE;
     unsigned how;
     pid_t pid = fork_user(s->lock);
 
@@ -453,7 +453,7 @@ static void *wait_in_line(void *arg)
     atomic_fetch_add(&team.running, 1);
     rv = accept_lock_acquire(team.lock, &how);
     if (rv == APR_SUCCESS) {
-        team.order[team.had++] = (int)(intptr_t)arg;
+        team.order[team.had++] = *(const int *)arg;
         accept_lock_release(team.lock);
     }
     else if (rv == EINTR) {
@@ -469,6 +469,7 @@ static int all_asleep(int threads)
     struct dirent *entry;
     int asleep = 0;
 
+    /* cppcheck-suppress readdirCalled; no other thread reads it */
     while (tasks && (entry = readdir(tasks)) != NULL) {
         pid_t id = (pid_t)strtol(entry->d_name, NULL, 10);
 
@@ -482,12 +483,13 @@ static int all_asleep(int threads)
 
 static void start_line(subject_t *s, pthread_t *threads)
 {
+    static const int places[THREADS] = { 0, 1, 2, 3, 4, 5 };
     int i;
 
     memset(&team, 0, sizeof(team));
     team.lock = s->lock;
     for (i = 0; i < THREADS; i++) {
-        pthread_create(&threads[i], NULL, wait_in_line, (void *)(intptr_t)i);
+        pthread_create(&threads[i], NULL, wait_in_line, (void *)&places[i]);
         await(atomic_load(&team.running) == i + 1 && all_asleep(i + 1));
     }
 }
@@ -604,6 +606,7 @@ static int count_all(void)
     for (i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
         DIR *folder = opendir(folders[i]);
 
+        /* cppcheck-suppress readdirCalled; no other thread reads it */
         while (folder && readdir(folder)) {
             count++;
         }
@@ -666,8 +669,8 @@ static void nothing_after_kill(void)
         fflush(stdout);
         parent = fork();
         if (parent == 0) {
-            const int needs_file = provider->capabilities
-                                   & ACCEPT_LOCK_NEEDS_FILE;
+            const unsigned needs_file = provider->capabilities
+                                        & ACCEPT_LOCK_NEEDS_FILE;
             accept_lock_t *lock;
             const char *error;
             unsigned how;

@@ -218,7 +218,7 @@ static int choose(const pid_t *pids, const int *incarnations, int is_holder)
 static void shoot(subject_t *s, pid_t *pids, int *incarnations,
                   result_t *result)
 {
-    const int slot = choose(pids, incarnations, result->kills % 2);
+    const int slot = choose(pids, incarnations, result->kills % 2 != 0);
     const int signo = result->kills % 3 ? SIGKILL : SIGSEGV;
     const int64_t since = arena->first;
     int64_t waited;
