@@ -145,9 +145,9 @@ sanitize: deps-build deps-sanitize $(MODULE) $(PROBES)
 
 # ---- Benches -------------------------------------------------------------
 
-$(BUILD)/bench/load: bench/load.c
+$(BUILD)/bench/load: bench/load.c bench/transport.c bench/transport.h
 	@mkdir -p $(@D)
-	$(CC) $(COMMON) $(CFLAGS) -o $@ $< -pthread
+	$(CC) $(COMMON) $(CFLAGS) -o $@ $(filter %.c,$^) -lssl -lcrypto
 
 $(BUILD)/bench/libsigdefer.so: $(ENGINE) $(HEADERS)
 	@mkdir -p $(@D)

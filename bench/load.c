@@ -16,7 +16,7 @@
  * @brief HTTP clients that check every response to its last byte, and tell
  *        apart the ways in which one can fail.
  *
- *     load -p PORT -u PATH [-c CLIENTS] [-e END] [-k] [-n COUNT]
+ *     load -p PORT -u PATH [-c CLIENTS] [-e END] [-k] [-s] [-n COUNT]
  *          [-d SECONDS] [-t HEADER] [-w SECONDS] [-i] [-v]
  *
  * Each client connects to 127.0.0.1, sends a GET, reads the response and
@@ -28,13 +28,15 @@
  *                     -w, within SECONDS after a mark
  *   outside           the same, but at another time than -w says
  *   refused           no connection: nobody listened
- *   reset_unaccepted  connected, but closed before the first byte of a
- *                     response: what happens to connections that wait in the
- *                     backlog of a listener that is closed
+ *   reset_unaccepted  connected, but closed before the first byte that the
+ *                     server says: what happens to connections that wait in
+ *                     the backlog of a listener that is closed
  *   lost              everything else: cut in the middle, another status,
  *                     the wrong end, nothing for 30 seconds
  *   stale             with -k: the server had closed an idle connection; the
- *                     request is made again on a new one, as HTTP asks for
+ *                     request is made again on a new one, as HTTP asks for.
+ *                     A connection that a response has ended by saying
+ *                     "Connection: close" is not one of these.
  *
  * With -i, commands come on standard input, a line each; its end stops the
  * clients, so that they do not outlive who started them:
@@ -46,13 +48,13 @@
  *                     "gaps_ms" lists these times
  *
  * HTTP/1.0 is spoken, for it has no chunked bodies: a body is as long as
- * Content-Length says, or lasts until the connection ends.
+ * Content-Length says, or lasts until the connection ends.  With -k it is
+ * HTTP/1.1, and the page must be one that is not chunked.  -s is for TLS.
  *
  * One thread and ppoll(); signals are blocked except while it waits.
  */
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -61,12 +63,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "bench/transport.h"
+
 #define MAX_CLIENTS 4096
 #define MAX_HEAD 8192
+#define MAX_READ 16384 /* what a record of TLS can have */
 #define MAX_END 64
 #define MAX_TAG 64
 #define MAX_LINE 256
@@ -90,7 +94,7 @@ typedef enum {
 
 typedef struct {
     state_e state;
-    int fd;                  /* -1: no connection */
+    transport_t transport;
     int reused;              /* this is not the connection's first request */
     int64_t deadline;        /* of a pause, or for the whole response */
     int64_t sent_at;         /* when the request was begun */
@@ -112,6 +116,7 @@ static struct {
     const char *end;
     size_t end_length;
     int keep_alive;
+    int tls;
     int64_t count;  /* requests to make; -1: no limit */
     double seconds; /* 0: no limit */
     const char *tag_header;
@@ -202,10 +207,7 @@ static void begin(client_t *c);
 
 static void disconnect(client_t *c)
 {
-    if (c->fd >= 0) {
-        close(c->fd);
-        c->fd = -1;
-    }
+    transport_close(&c->transport);
     c->state = IDLE;
 }
 
@@ -239,7 +241,7 @@ static void broken(client_t *c, const char *reason)
         disconnect(c);
         begin(c);
     }
-    else if (nothing_read) {
+    else if (nothing_read && !transport_heard(&c->transport)) {
         fail(c, &counts.reset_unaccepted, reason);
     }
     else {
@@ -249,8 +251,8 @@ static void broken(client_t *c, const char *reason)
 
 static void send_request(client_t *c)
 {
-    ssize_t n = send(c->fd, request + c->sent, request_length - c->sent,
-                     MSG_NOSIGNAL);
+    ssize_t n = transport_send(&c->transport, request + c->sent,
+                               request_length - c->sent);
 
     if (n < 0) {
         if (errno != EAGAIN && errno != EINTR) {
@@ -261,43 +263,33 @@ static void send_request(client_t *c)
     c->sent += (size_t)n;
     if (c->sent == request_length) {
         c->state = HEAD;
+        c->transport.wants = POLLIN;
     }
 }
 
 static void connected(client_t *c)
 {
-    int error = 0;
-    socklen_t length = sizeof(error);
+    int error = transport_go_on(&c->transport);
 
-    getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &length);
     if (error == ECONNREFUSED) {
         refused(c);
     }
-    else if (error) {
+    else if (error == 0) {
+        c->state = SENDING;
+        send_request(c);
+    }
+    else if (error != EAGAIN) {
         /* a reset of what was connected already is ECONNRESET, never
          * ECONNREFUSED
          */
         broken(c, strerror(error));
     }
-    else {
-        c->state = SENDING;
-        send_request(c);
-    }
 }
 
 static void connect_client(client_t *c)
 {
-    struct sockaddr_in address = { .sin_family = AF_INET };
-
-    c->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (c->fd < 0) {
-        die("socket: %s", strerror(errno));
-    }
-    address.sin_port = htons((uint16_t)option.port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     c->state = CONNECTING;
-    if (connect(c->fd, (struct sockaddr *)&address, sizeof(address)) == 0
-        || errno == EINPROGRESS) {
+    if (transport_open(&c->transport, option.port) == 0) {
         return;
     }
     if (errno != ECONNREFUSED) {
@@ -315,7 +307,7 @@ static void begin(client_t *c)
     c->keep = 0;
     c->sent_at = now();
     c->deadline = c->sent_at + RESPONSE_TIMEOUT;
-    c->reused = c->fd >= 0;
+    c->reused = c->transport.fd >= 0;
     if (c->reused) {
         c->state = SENDING;
         send_request(c);
@@ -427,16 +419,15 @@ static void take_body(client_t *c, const char *data, size_t length)
 static void take_head(client_t *c, const char *data, size_t length)
 {
     size_t before = c->head_length;
+    size_t room = MAX_HEAD - before;
+    size_t taken = length < room ? length : room;
     size_t used;
     const char *value;
     const char *end;
     size_t value_length;
 
-    if (before + length > MAX_HEAD) {
-        length = MAX_HEAD - before;
-    }
-    memcpy(c->head + before, data, length);
-    c->head_length += length;
+    memcpy(c->head + before, data, taken);
+    c->head_length += taken;
     c->head[c->head_length] = '\0';
     end = strstr(c->head, "\r\n\r\n");
     if (!end) {
@@ -449,10 +440,14 @@ static void take_head(client_t *c, const char *data, size_t length)
         fail(c, &counts.lost, "not HTTP");
         return;
     }
+    if (find_header(c, "Transfer-Encoding", &value_length)) {
+        fail(c, &counts.lost, "chunked");
+        return;
+    }
     value = find_header(c, "Content-Length", &value_length);
     if (value) {
         c->content_length = strtoll(value, NULL, 10);
-        c->keep = option.keep_alive && header_is(c, "Connection", "Keep-Alive");
+        c->keep = option.keep_alive && !header_is(c, "Connection", "close");
     }
     /* what follows the head in the same read is body */
     used = (size_t)(end - c->head) + 4 - before;
@@ -462,8 +457,8 @@ static void take_head(client_t *c, const char *data, size_t length)
 
 static void read_response(client_t *c)
 {
-    char buffer[MAX_HEAD];
-    ssize_t n = recv(c->fd, buffer, sizeof(buffer), 0);
+    char buffer[MAX_READ];
+    ssize_t n = transport_receive(&c->transport, buffer, sizeof(buffer));
 
     if (n < 0) {
         if (errno != EAGAIN && errno != EINTR) {
@@ -606,8 +601,8 @@ static void wait_for_events(struct pollfd *fds, int commands, int64_t until,
     int i;
 
     for (i = 0; i < option.clients; i++) {
-        fds[i].fd = clients[i].state > PAUSED ? clients[i].fd : -1;
-        fds[i].events = clients[i].state <= SENDING ? POLLOUT : POLLIN;
+        fds[i].fd = clients[i].state > PAUSED ? clients[i].transport.fd : -1;
+        fds[i].events = clients[i].transport.wants;
     }
     fds[i].fd = commands ? STDIN_FILENO : -1;
     fds[i].events = POLLIN;
@@ -671,8 +666,8 @@ static void run(const sigset_t *mask)
 
 static void usage(void)
 {
-    die("usage: load -p PORT -u PATH [-c CLIENTS] [-e END] [-k] [-n COUNT]"
-        " [-d SECONDS] [-t HEADER] [-w SECONDS] [-i] [-v]");
+    die("usage: load -p PORT -u PATH [-c CLIENTS] [-e END] [-k] [-s]"
+        " [-n COUNT] [-d SECONDS] [-t HEADER] [-w SECONDS] [-i] [-v]");
 }
 
 static double number(const char *text, double least, double most)
@@ -690,7 +685,7 @@ static void parse(int argc, char **argv)
 {
     int letter;
 
-    while ((letter = getopt(argc, argv, "p:u:c:e:kn:d:t:w:iv")) != -1) {
+    while ((letter = getopt(argc, argv, "p:u:c:e:ksn:d:t:w:iv")) != -1) {
         switch (letter) {
         case 'p':
             option.port = (int)number(optarg, 1, 65535);
@@ -707,6 +702,9 @@ static void parse(int argc, char **argv)
             break;
         case 'k':
             option.keep_alive = 1;
+            break;
+        case 's':
+            option.tls = 1;
             break;
         case 'n':
             option.count = (int64_t)number(optarg, 1, 1e15);
@@ -739,10 +737,9 @@ static void parse(int argc, char **argv)
 static void build_request(void)
 {
     int length = snprintf(request, sizeof(request),
-                          "GET %s HTTP/1.0\r\nHost: localhost\r\n"
-                          "Connection: %s\r\n\r\n",
-                          option.path,
-                          option.keep_alive ? "keep-alive" : "close");
+                          "GET %s HTTP/1.%d\r\nHost: localhost\r\n%s\r\n",
+                          option.path, option.keep_alive,
+                          option.keep_alive ? "" : "Connection: close\r\n");
 
     if (length < 0 || (size_t)length >= sizeof(request)) {
         die("path too long");
@@ -763,6 +760,7 @@ static void set_signals(sigset_t *mask)
     sigdelset(mask, SIGINT);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
 }
 
 int main(int argc, char **argv)
@@ -773,12 +771,15 @@ int main(int argc, char **argv)
     parse(argc, argv);
     build_request();
     set_signals(&mask);
+    if (option.tls && transport_use_tls() != 0) {
+        die("no TLS");
+    }
     clients = calloc((size_t)option.clients, sizeof(*clients));
     if (!clients) {
         die("no memory");
     }
     for (i = 0; i < option.clients; i++) {
-        clients[i].fd = -1;
+        clients[i].transport.fd = -1;
     }
     run(&mask);
     print_counts(1);
