@@ -12,29 +12,39 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-# What restarts of a server under load cost: requests lost, children crashed,
-# time without answers.  With mod_sigdefer, without it, and without it but
-# restarted gracefully.
+# What restarts and stops of a server under load cost: requests lost, children
+# crashed, time without answers.  With mod_sigdefer, without it, and without it
+# but restarted gracefully.
 #
-#     bench/restart.pl [--mpm prefork] [--pages lua,php] [--actions restart]
-#         [--variants stock,graceful,sigdefer] [--restarts N] [--clients N]
-#         [--slot SECONDS] [--duration SECONDS] [--port PORT]
-#         [--module PATH] [--load PATH] [--full] [--check] [--verbose]
+#     bench/restart.pl [--mpm prefork,...] [--pages lua,...]
+#         [--actions restart,stop,outage] [--variants stock,graceful,sigdefer]
+#         [--restarts N] [--clients N] [--slot SECONDS] [--duration SECONDS]
+#         [--port PORT] [--module PATH] [--load PATH] [--check] [--verbose]
 #
-# Writes build/bench/restart.json.  --mpm, --pages and --actions take lists
-# and choose from @FORMS below; --full takes all of them.  --check applies the
-# bars to the rows of sigdefer; the exit status is 1 if one is missed.
+# Writes build/bench/restart.json.  All of @FORMS below are measured, one after
+# another; --mpm, --pages and --actions choose from them.  PORT and the next
+# one are used.  --check applies the bars to the rows of sigdefer; the exit
+# status is 1 if one is missed.
 #
-# For each page the variants take turns, a few restarts each, so that what
+# For each form the variants take turns, a few restarts each, so that what
 # else the machine does meets all of them.  "answered" counts the requests
 # answered within a time slot after each signal, which is the same for all
 # variants, so that the numbers can be compared.  The next signal comes when
 # the slot is over and the restart is proven.  The other columns count all the
-# time.
+# time; "stale" are kept connections that the server has closed while idle, so
+# that the client made its request again on a new one, as browsers do.
 #
-# Every restart is proven (PrivateHttpd's restart), and a request sent after
-# it is answered under the new configuration: that answer ends the gap.  A
-# restart that is not proven ends the bench.
+# Every restart is proven (PrivateHttpd's restart): the generation has grown by
+# one, and with the module no child from before is left a second after the
+# deadline.  A request sent after the signal is answered under the new
+# configuration: that answer ends the gap.  A form in which something is not
+# proven ends there, and has missed a bar.
+#
+# A stop is followed by a start, as soon as the server is gone.
+#
+# An outage is measured with nothing but a client that asks for a short page
+# all the time, on an idle server, and on one that serves a request of 4
+# seconds when the signal comes.
 
 use strict;
 use warnings;
@@ -44,21 +54,22 @@ use lib "$FindBin::Bin/lib", "$FindBin::Bin/../scripts";
 
 use BenchReport qw(report median);
 use Getopt::Long qw(GetOptions);
-use IO::Handle ();
-use IPC::Open2 qw(open2);
-use JSON::PP qw(decode_json);
-use List::Util qw(max min sum0);
+use List::Util qw(max min);
+use LoadClient;
 use PrivateHttpd;
 use Time::HiRes qw(sleep time);
 
 my %PAGES = (
-    lua  => { file => 'alloc.lua', modules => ['lua'] },
-    php  => { file => 'alloc.php', modules => ['php'] },
-    cgi  => { file => 'program.cgi', modules => ['cgi'] },
-    cgid => { file => 'program.cgi', modules => ['cgid'] },
-    static => { file => 'static.html', modules => [] },
-    'static-keepalive' =>
-        { file => 'static.html', modules => [], keep => 1 },
+    lua       => { file => 'alloc.lua', modules => ['lua'] },
+    php       => { file => 'alloc.php', modules => ['php'] },
+    cgi       => { file => 'program.cgi', modules => ['cgi'] },
+    cgid      => { file => 'program.cgi', modules => ['cgid'] },
+    static    => { file => 'static.html' },
+    keepalive => { file => 'static.html', keep => 1 },
+    tls       => { file => 'static.html', modules => ['ssl'], tls => 1 },
+    idle      => { file => 'static.html' },
+    serving   => { file => 'static.html', modules => ['lua'],
+        beside => 'sleep.lua', restarts => 5 },
 );
 
 my %VARIANTS = (
@@ -67,57 +78,52 @@ my %VARIANTS = (
     sigdefer => { restart => 'HUP', stop => 'TERM', module => 1 },
 );
 
-# restarts: how many by default; each form: how many in a turn.
+# restarts: how many by default; turn: how many in a row.
 my %ACTIONS = (
     restart => { restarts => 20, turn => 5, take => \&restart_once },
     stop    => { restarts => 5, turn => 5, take => \&stop_and_start_once },
+    outage  => { restarts => 20, turn => 5, take => \&restart_once,
+        clients => 1 },
 );
 
 my @FORMS = (
-    [qw(prefork lua restart)],
-    [qw(prefork php restart)],
-    [qw(prefork static restart)],
-    [qw(prefork static-keepalive restart)],
-    [qw(prefork cgi restart)],
-    [qw(worker lua restart)],
-    [qw(worker static restart)],
-    [qw(worker cgid restart)],
-    [qw(event lua restart)],
-    [qw(event static restart)],
-    [qw(event static-keepalive restart)],
-    [qw(event cgid restart)],
-    [qw(prefork lua stop)],
-    [qw(prefork php stop)],
-    [qw(worker lua stop)],
-    [qw(event lua stop)],
+    (map { [prefork => $_] } qw(lua php static keepalive tls cgi)),
+    (map { [worker => $_] } qw(lua static cgid)),
+    (map { [event => $_] } qw(lua static cgid)),
+);
+@FORMS = (
+    (map { [@$_, 'restart'] } @FORMS),
+    (map { [@$_, 'stop'] } @FORMS),
+    (map { [$_, 'idle', 'outage'], [$_, 'serving', 'outage'] }
+            qw(prefork worker event)),
 );
 
+my @KEYS = qw(mpm page action);
 my @COLUMNS = qw(mpm page variant action restarts answered lost refused
-    reset_unaccepted crashed median_gap_ms worst_gap_ms);
-my @COUNTS = qw(answered lost refused reset_unaccepted);
+    reset_unaccepted stale crashed median_gap_ms worst_gap_ms);
+my @COUNTS = qw(answered lost refused reset_unaccepted stale);
 
 use constant {
-    END_MARK       => "END\n",
-    TAG_HEADER     => 'X-Generation',
-    ANSWER_SECONDS => 30,
-    STOP_SECONDS   => 30,
-    POLL_SECONDS   => 0.02,
+    END_MARK      => "END\n",
+    TAG_HEADER    => 'X-Generation',
+    STOCK_SECONDS => 30,
+    BEGIN_SECONDS => 5,
 
-    # A slot is so many times as long as one answer to each client takes, but
-    # neither too short to measure nor too long to wait for.
-    SLOT_FACTOR      => 4,
-    LEAST_SLOT       => 1.2,
-    MOST_SLOT        => 3,
-    CALIBRATE_ROUNDS => 3,
+    # SigDeferHoldTime's default, and a second.
+    HELD_SECONDS => 6,
+
+    # What the same server's outages differ by from one run to the next.
+    NOISE_MS => 20,
+
+    # Of the answers that a graceful restart gives.
+    LEAST_SHARE => 0.9,
 };
 
 my $REPO = "$FindBin::Bin/..";
 my %option = (
-    mpm      => 'prefork',
-    pages    => 'lua,php',
-    actions  => 'restart',
     clients  => 24,
     variants => 'stock,graceful,sigdefer',
+    slot     => 1,
     duration => 3600,
     port     => 18100,
     module   => "$REPO/build/mod_sigdefer.so",
@@ -129,7 +135,7 @@ exit main();
 sub main {
     GetOptions(\%option, 'restarts=i', 'clients=i', 'pages=s', 'variants=s',
         'mpm=s', 'actions=s', 'slot=f', 'duration=i', 'port=i', 'module=s',
-        'load=s', 'full', 'check', 'verbose')
+        'load=s', 'check', 'verbose')
         && !@ARGV
         or die "usage: see the head of $0\n";
     my @variants = split /,/, $option{variants};
@@ -147,18 +153,21 @@ sub main {
     $| = 1;
     alarm $option{duration};
 
-    my @rows = map { measure($_, @variants) } @forms;
+    my @failed;
+    my @rows = map { measure_or_fail($_, \@failed, @variants) } @forms;
     print "\n";
     report('restart', \@COLUMNS, \@rows);
-    return $option{check} ? check(@rows) : 0;
+    print map { "FAILED: $_" } @failed;
+    my $missed = $option{check} && check(@rows);
+    return @failed || $missed ? 1 : 0;
 }
 
 sub chosen_forms {
     my @forms = @FORMS;
-    my @columns = $option{full} ? () : qw(mpm pages actions);
+    my @options = qw(mpm pages actions);
 
-    for my $i (0 .. $#columns) {
-        my %wanted = map { $_ => 1 } split /,/, $option{ $columns[$i] };
+    for my $i (grep { defined $option{ $options[$_] } } 0 .. $#options) {
+        my %wanted = map { $_ => 1 } split /,/, $option{ $options[$i] };
         @forms = grep { $wanted{ $_->[$i] } } @forms;
     }
     return @forms;
@@ -166,17 +175,29 @@ sub chosen_forms {
 
 # --- one form, all variants -----------------------------------------------
 
+sub measure_or_fail {
+    my ($form, $failed, @variants) = @_;
+    my @rows = eval { measure($form, @variants) };
+
+    if ($@) {
+        push @$failed, "@$form: $@";
+        print $failed->[-1];
+    }
+    return @rows;
+}
+
 sub measure {
     my ($form, @variants) = @_;
-    my ($mpm, $page, $action) = @$form;
-    my $left = $option{restarts} // $ACTIONS{$action}{restarts};
-    my $slot = $option{slot} // calibrate($mpm, $page);
-    my %row = map {
+    my ($mpm, $page, $name) = @$form;
+    my $action = $ACTIONS{$name};
+    my $left   = $option{restarts} // $PAGES{$page}{restarts}
+        // $action->{restarts};
+    my %row    = map {
         $_ => {
             mpm      => $mpm,
             page     => $page,
             variant  => $_,
-            action   => $action,
+            action   => $name,
             restarts => 0,
             crashed  => 0,
             gaps     => [],
@@ -184,55 +205,36 @@ sub measure {
         }
     } @variants;
 
-    printf "%s %s %s: slots of %.1f s\n", @$form, $slot;
     while ($left > 0) {
-        my $restarts = min($left, $ACTIONS{$action}{turn});
-        take_turn($row{$_}, $restarts, $slot) for @variants;
+        my $restarts = min($left, $action->{turn});
+        take_turn($row{$_}, $restarts) for @variants;
         $left -= $restarts;
     }
     return map { finish_row($_) } @row{@variants};
 }
 
-# How long a slot has to be on this machine, by what stock takes.
-sub calibrate {
-    my ($mpm, $page) = @_;
-    my $httpd = start_httpd($mpm, $page);
-    my $load  = Load->new($page);
-
-    $load->await_answers($option{clients});
-    my $start = time;
-    $load->await_answers((1 + CALIBRATE_ROUNDS) * $option{clients});
-    my $round = (time - $start) / CALIBRATE_ROUNDS;
-    $load->finish;
-    $httpd->stop;
-    return max(LEAST_SLOT, min(MOST_SLOT, SLOT_FACTOR * $round));
-}
-
 sub take_turn {
-    my ($row, $restarts, $slot) = @_;
+    my ($row, $restarts) = @_;
     my $variant = $VARIANTS{ $row->{variant} };
-    my $action = $ACTIONS{ $row->{action} };
-    my $httpd = start_httpd(@$row{qw(mpm page)}, $variant->{module});
-    my $load = Load->new($row->{page}, $slot);
+    my $action  = $ACTIONS{ $row->{action} };
+    my $httpd   = start_httpd(@$row{qw(mpm page)}, $variant->{module});
+    my $clients = $action->{clients} // $option{clients};
+    my $load    = load($PAGES{ $row->{page} }, $clients);
 
-    $load->await_answers($option{clients});
+    $load->await_answers($clients);
     for my $n (1 .. $restarts) {
         set_generation($httpd, $n);
+        my $beside = start_beside($row, $httpd);
         my ($since, $answered) = $action->{take}->($httpd, $variant,
             sub { return (time, $load->mark($n)) });
         $load->await_gap;
-        $load->await_answers($answered + $option{clients});
-        sleep max(0, $since + $slot - time);
+        add_counts($row, $beside->await_end) if $beside;
+        $load->await_answers($answered + $clients);
+        sleep max(0, $since + $option{slot} - time);
     }
     my $counts = $load->finish;
-
-    # The listener stays open over a restart: no connection may be reset.
-    if ($row->{action} eq 'restart') {
-        $counts->{lost} += $counts->{reset_unaccepted};
-        $counts->{reset_unaccepted} = 0;
-    }
+    add_counts($row, $counts);
     $row->{restarts} += $restarts;
-    $row->{$_} += $counts->{$_} for @COUNTS;
     $row->{crashed} += $httpd->error_log_count(qr/exit signal/);
     push @{ $row->{gaps} }, @{ $counts->{gaps_ms} };
     $httpd->stop;
@@ -242,34 +244,124 @@ sub take_turn {
     return;
 }
 
+# A request of its own that is being served when the signal comes, if the page
+# has one.
+sub start_beside {
+    my ($row, $httpd) = @_;
+    my $file = $PAGES{ $row->{page} }{beside};
+
+    return if !$file;
+    my $load = load({ file => $file }, 1, count => 1);
+    PrivateHttpd::wait_until(BEGIN_SECONDS, sub { is_served($httpd, $file) })
+        or die "$file is not being served after " . BEGIN_SECONDS . " s\n";
+    return $load;
+}
+
+# What server-status says of a worker that writes a response.
+sub is_served {
+    my ($httpd, $file) = @_;
+    my $status = $httpd->get('/server-status')->{content};
+
+    return grep { m{<b>W</b>} && m{GET /\Q$file\E } } split /<tr>/, $status;
+}
+
+sub load {
+    my ($page, $clients, %more) = @_;
+
+    return LoadClient->new(
+        program => $option{load},
+        port    => $option{port} + ($page->{tls} ? 1 : 0),
+        path    => "/$page->{file}",
+        clients => $clients,
+        end     => END_MARK,
+        tag     => TAG_HEADER,
+        slot    => $option{slot},
+        verbose => $option{verbose},
+        keep    => $page->{keep},
+        tls     => $page->{tls},
+        %more,
+    );
+}
+
+sub add_counts {
+    my ($row, $counts) = @_;
+
+    # The listener stays open over a restart: no connection may be reset.
+    if ($row->{action} ne 'stop') {
+        $counts->{lost} += $counts->{reset_unaccepted};
+        $counts->{reset_unaccepted} = 0;
+    }
+    $row->{$_} += $counts->{$_} for @COUNTS;
+    return;
+}
+
+# --- the server -----------------------------------------------------------
+
 sub start_httpd {
-    my ($mpm, $page, $with_module) = @_;
+    my ($mpm, $name, $with_module) = @_;
+    my $page = $PAGES{$name};
     my $httpd = PrivateHttpd->new(
         name     => 'restart',
         mpm      => $mpm,
         port     => $option{port},
-        modules  => $PAGES{$page}{modules},
+        modules  => $page->{modules} // [],
         sigdefer => $with_module && $option{module},
         pages    => ["$FindBin::Bin/pages"],
 
         # One for each client, and some for server-status.
         workers => $option{clients} + 8,
-        conf    => "Include conf/generation.conf\n",
+        conf    => "Include conf/generation.conf\n"
+            . ($page->{tls} ? tls_conf() : ''),
     );
+    my $conf = $httpd->root . '/conf';
 
     $httpd->write_root;
     set_generation($httpd, 'first');
+    make_certificate($conf) if $page->{tls};
+
+    # PHP has what we say, whatever is enabled on the machine.
+    write_file("$conf/php.ini", "zend_extension=opcache\nextension=apcu\n");
+    local @ENV{qw(PHPRC PHP_INI_SCAN_DIR)} = ($conf, '');
     return $httpd->launch;
+}
+
+# With a second port prefork's children take the accept mutex in turn.
+sub tls_conf {
+    my $port = $option{port} + 1;
+
+    return "Listen 127.0.0.1:$port\n"
+        . "<VirtualHost 127.0.0.1:$port>\n"
+        . "    SSLEngine on\n"
+        . "    SSLCertificateFile conf/tls.crt\n"
+        . "    SSLCertificateKeyFile conf/tls.key\n"
+        . "</VirtualHost>\n";
+}
+
+sub make_certificate {
+    my ($dir) = @_;
+    my @command = (qw(openssl req -x509 -nodes -newkey ec),
+        qw(-pkeyopt ec_paramgen_curve:P-256 -days 2 -subj /CN=localhost),
+        '-keyout', "$dir/tls.key", '-out', "$dir/tls.crt");
+
+    system("@command 2>/dev/null") == 0 or die "failed: @command\n";
+    return;
 }
 
 # Read anew at each restart: an answer tells which configuration it was made
 # under, whatever the page.
 sub set_generation {
     my ($httpd, $tag) = @_;
-    my $file = $httpd->root . '/conf/generation.conf';
+
+    write_file($httpd->root . '/conf/generation.conf',
+        'Header always set ' . TAG_HEADER . " $tag\n");
+    return;
+}
+
+sub write_file {
+    my ($file, $text) = @_;
 
     open my $out, '>', $file or die "$file: $!\n";
-    print {$out} 'Header always set ' . TAG_HEADER . " $tag\n";
+    print {$out} $text;
     close $out or die "$file: $!\n";
     return;
 }
@@ -281,23 +373,30 @@ sub restart_once {
     my ($httpd, $variant, $mark) = @_;
     my @marked;
 
-    $httpd->restart($variant->{restart}, sub { @marked = $mark->() });
+    $httpd->restart($variant->{restart}, sub { @marked = $mark->() },
+        seconds_to_go($variant));
     return @marked;
 }
 
 sub stop_and_start_once {
     my ($httpd, $variant, $mark) = @_;
-    my @old    = $httpd->children;
-    my @marked = $mark->();
+    my @old     = $httpd->children;
+    my @marked  = $mark->();
+    my $seconds = seconds_to_go($variant);
 
     $httpd->send_signal($variant->{stop});
-    $httpd->wait_gone(STOP_SECONDS)
-        or $httpd->fail("$variant->{stop}: not gone after "
-            . STOP_SECONDS . ' s');
-    PrivateHttpd::wait_until(STOP_SECONDS, sub { !$httpd->left(@old) })
+    $httpd->wait_gone($seconds)
+        or $httpd->fail("$variant->{stop}: not gone after $seconds s");
+    PrivateHttpd::wait_until($seconds, sub { !$httpd->left(@old) })
         or die "$variant->{stop}: children are left after the parent\n";
     $httpd->launch;
     return @marked;
+}
+
+# In which the children from before must have gone.
+sub seconds_to_go {
+    my ($variant) = @_;
+    return $variant->{module} ? HELD_SECONDS : STOCK_SECONDS;
 }
 
 # --- rows -----------------------------------------------------------------
@@ -314,140 +413,76 @@ sub finish_row {
     return $row;
 }
 
+# Returns whether a bar was missed.
 sub check {
     my (@rows) = @_;
     my $missed = 0;
 
     for my $row (grep { $_->{variant} eq 'sigdefer' } @rows) {
-        my @same = qw(mpm page action);
-        my ($stock) = grep {
-            my $other = $_;
-            $other->{variant} eq 'stock'
-                && !grep { $other->{$_} ne $row->{$_} } @same;
-        } @rows;
-        my @bars = (
-            ["$row->{crashed} children crashed", $row->{crashed} == 0],
-            [   "$row->{lost} of $row->{answered} requests lost",
-                $row->{lost} * 10_000 <= $row->{answered}
-            ],
-        );
-        push @bars,
-            [
-            "$row->{answered} answered, $stock->{answered} on stock",
-            $row->{answered} >= $stock->{answered}
-            ] if $stock;
-        for my $bar (@bars) {
-            my ($text, $met) = @$bar;
+        for my $bar (bars($row, @rows)) {
+            my ($met, $text) = @$bar;
             printf "%s: %s %s %s: %s\n", $met ? 'met' : 'MISSED',
-                @$row{@same}, $text;
+                @$row{@KEYS}, $text;
             $missed ||= !$met;
         }
     }
-    return $missed ? 1 : 0;
+    return $missed;
 }
 
-# --- the load client ------------------------------------------------------
-
-package Load;
-
-sub new {
-    my ($class, $name, $slot) = @_;
-    my $page = $PAGES{$name};
-    my $self = bless {}, $class;
-    my @command = (
-        $option{load}, '-i',
-        '-p' => $option{port},
-        '-u' => "/$page->{file}",
-        '-c' => $option{clients},
-        '-e' => main::END_MARK,
-        '-t' => main::TAG_HEADER,
-        $slot            ? ('-w' => $slot) : (),
-        $page->{keep}    ? '-k' : (),
-        $option{verbose} ? '-v' : (),
+sub bars {
+    my ($row, @rows) = @_;
+    my ($stock)    = same_form($row, 'stock',    @rows);
+    my ($graceful) = same_form($row, 'graceful', @rows);
+    my @bars = (
+        [$row->{lost} == 0,    "$row->{lost} requests lost"],
+        [$row->{crashed} == 0, "$row->{crashed} children crashed"],
     );
 
-    $self->{pid} = main::open2($self->{from}, $self->{to}, @command);
-    return $self;
-}
-
-sub ask {
-    my ($self, $command) = @_;
-
-    $self->{to}->printflush("$command\n");
-    return $self->read_counts;
-}
-
-sub read_counts {
-    my ($self) = @_;
-    my $line = readline $self->{from};
-
-    defined $line or die "the load client has ended\n";
-    return main::decode_json($line);
-}
-
-# Returns the number of requests answered before the mark.
-sub mark {
-    my ($self, $tag) = @_;
-    return answers($self->ask("mark $tag"));
-}
-
-# In the slots and outside of them.
-sub answers {
-    my ($counts) = @_;
-    return $counts->{answered} + $counts->{outside};
-}
-
-sub await_answers {
-    my ($self, $answered) = @_;
-
-    $self->await("$answered requests are not answered",
-        sub { answers($_[0]) >= $answered });
-    return;
-}
-
-sub await_gap {
-    my ($self) = @_;
-
-    $self->await('no request is answered under the new configuration',
-        sub { !$_[0]->{open_marks} });
-    return;
-}
-
-sub await {
-    my ($self, $complaint, $condition) = @_;
-    my $deadline = main::time() + main::ANSWER_SECONDS;
-
-    until ($condition->($self->ask('count'))) {
-        main::time() < $deadline
-            or die "$complaint after " . main::ANSWER_SECONDS . " s\n";
-        main::sleep(main::POLL_SECONDS);
+    if ($row->{action} eq 'stop') {
+        push @bars, reset_bar($row, $stock) if $stock;
+        return @bars;
     }
-    return;
+    push @bars, [$row->{refused} == 0, "$row->{refused} connections refused"];
+    if ($graceful && $row->{action} eq 'restart') {
+        push @bars, answered_bar($row, $graceful);
+    }
+    elsif ($graceful) {
+        push @bars, map { gap_bar($_, $row, $graceful) } qw(median worst);
+    }
+    return @bars;
 }
 
-# Requests under way are finished first.
-sub finish {
-    my ($self) = @_;
+sub same_form {
+    my ($row, $variant, @rows) = @_;
 
-    close $self->{to};
-    my $counts = $self->read_counts;
-    $self->end;
-    return $counts;
+    return grep {
+        my $other = $_;
+        $other->{variant} eq $variant
+            && !grep { $other->{$_} ne $row->{$_} } @KEYS;
+    } @rows;
 }
 
-sub end {
-    my ($self) = @_;
+# Nothing is below none.
+sub reset_bar {
+    my ($row, $stock) = @_;
+    my ($ours, $theirs) = map { $_->{reset_unaccepted} } $row, $stock;
 
-    waitpid delete $self->{pid}, 0;
-    return;
+    return [$ours < $theirs || $ours == 0,
+        "$ours reset before they were accepted, $theirs on stock"];
 }
 
-sub DESTROY {
-    my ($self) = @_;
-    local ($?, $@, $!);
+sub answered_bar {
+    my ($row, $graceful) = @_;
+    my ($ours, $theirs) = map { $_->{answered} } $row, $graceful;
 
-    return if !$self->{pid};
-    kill 'KILL', $self->{pid};
-    $self->end;
-    return;
+    return [$ours >= LEAST_SHARE * $theirs,
+        "$ours requests answered, $theirs with graceful"];
+}
+
+sub gap_bar {
+    my ($which, $row, $graceful) = @_;
+    my ($ours, $theirs) = map { $_->{"${which}_gap_ms"} } $row, $graceful;
+
+    return [$ours <= $theirs + NOISE_MS,
+        "$which outage $ours ms, $theirs with graceful"];
 }

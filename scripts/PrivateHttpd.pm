@@ -41,8 +41,10 @@
 #                      handlers exit, so that it does.
 #   detach             leave httpd running when the object goes
 #   send_signal(NAME)  to the parent: HUP restart, USR1 graceful, TERM stop
-#   restart(NAME, SUB) HUP or USR1, and proof that the restart took place;
-#                      SUB, if given, is called right before the signal is sent
+#   restart(NAME, SUB, SECONDS)
+#                      HUP or USR1, and proof that the restart took place, and
+#                      no child from before is left after SECONDS (30); SUB, if
+#                      given, is called right before the signal is sent
 #   wait_gone(SECONDS) true once the parent is gone
 #   pid, alive         of the parent
 #   children           ids of the parent's children
@@ -486,26 +488,27 @@ sub DESTROY {
 # the scoreboard's generation has grown by exactly one, the parent is the same
 # process, and no child seen just before the signal is left.
 sub restart {
-    my ($self, $signal, $before_signal) = @_;
+    my ($self, $signal, $before_signal, $seconds) = @_;
     my $before = $self->generation;
     my @old    = $self->children;
     my @left;
     my $now;
 
+    $seconds //= RESTART_DEADLINE;
     $before_signal->() if $before_signal;
     $self->send_signal($signal);
-    my $deadline = time + RESTART_DEADLINE;
-    wait_until(RESTART_DEADLINE, sub {
+    my $deadline = time + $seconds;
+    wait_until($seconds, sub {
         $now = $self->generation_if_up;
         return !$self->alive || defined $now && $now != $before;
     }) or $self->fail("$signal: the generation is still $before after "
-        . RESTART_DEADLINE . ' s');
+        . "$seconds s");
     $self->alive or $self->fail("$signal: httpd has ended");
     $now == $before + 1
         or $self->fail("$signal: generation $before became $now");
     wait_until($deadline - time, sub { !(@left = $self->left(@old)) })
         or $self->fail("$signal: " . @left . ' of ' . @old . ' children from'
-        . ' before are left after ' . RESTART_DEADLINE . ' s');
+        . " before are left after $seconds s");
     return;
 }
 
