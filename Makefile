@@ -39,7 +39,8 @@ PROBES := $(BUILD)/t/mod_probe_linked.so $(BUILD)/t/mod_probe_soft.so
 MODULE := $(BUILD)/mod_sigdefer.so
 BENCHES := sections cost restart
 
-.PHONY: all help deps run demo test model lint sanitize bench install clean \
+.PHONY: all help deps run demo test model lint sanitize bench soak install \
+        clean \
         $(BENCHES:%=bench-%)
 
 all: deps-build $(MODULE)
@@ -59,6 +60,7 @@ help:
 #: make bench-sections  what a critical section costs
 #: make bench-cost      what the module costs when nothing happens
 #: make bench-restart   what restarts lose, with and without the module
+#: make soak            1,000 restarts under load: is anything left over?
 #: make install         into the httpd that apxs belongs to
 #: make clean           remove build/
 
@@ -171,3 +173,6 @@ bench-restart: deps-build deps-bench $(MODULE) $(BUILD)/bench/load
 	@bench/restart.pl --check
 
 bench: $(BENCHES:%=bench-%)
+
+soak: deps-build deps-demo $(MODULE) $(BUILD)/bench/load
+	@bench/soak.pl
