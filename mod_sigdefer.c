@@ -499,6 +499,15 @@ SIGDEFER_HOT static conn_rec *create_connection(apr_pool_t *p, server_rec *s,
     return NULL;
 }
 
+/* By then the MPM has counted it. */
+static int pre_connection(conn_rec *c, void *csd)
+{
+    if (is_holding) {
+        hold_event_begun(csd);
+    }
+    return OK;
+}
+
 /* What the request has left open, nobody will close. */
 SIGDEFER_HOT static apr_status_t request_ended(void *data)
 {
@@ -577,6 +586,7 @@ static void register_hooks(apr_pool_t *p)
     ap_hook_child_init(child_init, NULL, NULL, APR_HOOK_REALLY_LAST);
     ap_hook_create_connection(create_connection, NULL, NULL,
                               APR_HOOK_REALLY_FIRST);
+    ap_hook_pre_connection(pre_connection, NULL, NULL, APR_HOOK_REALLY_FIRST);
     ap_hook_post_read_request(post_read_request, NULL, NULL,
                               APR_HOOK_REALLY_FIRST);
     ap_hook_mpm_query(mpm_query, NULL, NULL, APR_HOOK_REALLY_FIRST);

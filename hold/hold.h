@@ -19,6 +19,7 @@
  * parent.c  When children go: restarts and stops are carried out gracefully,
  *           with a deadline, and no busy child gets a signal before it.
  * child.c   Where a child can go: after what it serves, by ordinary code.
+ * event.c   event drops none of the connections that it has accepted.
  */
 
 #ifndef SIGDEFER_HOLD_H
@@ -149,5 +150,23 @@ void hold_request_ended(request_rec *r);
  * connection.
  */
 int hold_is_last_response(void);
+
+/* ---- event ------------------------------------------------------------- */
+
+/**
+ * Bind what event's children need, if the MPM is event.
+ * @return APR_SUCCESS, or what bind_import() returns
+ *
+ * Call from: post_config.
+ */
+apr_status_t hold_event_init(void);
+
+/**
+ * A connection is counted by the MPM, if it is one that has been accepted.
+ * @param csd its socket; not only clients have connections
+ *
+ * Call from: pre_connection, first of all.
+ */
+void hold_event_begun(apr_socket_t *csd);
 
 #endif /* SIGDEFER_HOLD_H */

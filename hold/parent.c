@@ -503,4 +503,10 @@ void hold_parent_init(apr_pool_t *pconf, server_rec *s, int seconds)
                      "sigdefer: kill() of httpd cannot be bound: signals of "
                      "the parent interrupt system calls of requests");
     }
+    rv = hold_event_init();
+    if (rv != APR_SUCCESS) {
+        ap_log_error(APLOG_MARK, APLOG_WARNING, rv, s,
+                     "sigdefer: event cannot be bound: its children may reset "
+                     "connections that they have just accepted when they go");
+    }
 }
