@@ -576,10 +576,13 @@ static const sigdefer_api_t *sigdefer_api(void)
 
 static void register_hooks(apr_pool_t *p)
 {
+    /* what it starts there must find itself bound */
+    static const char *const before[] = { "mod_cgid.c", NULL };
+
     APR_REGISTER_OPTIONAL_FN(sigdefer_api);
 
     ap_hook_pre_config(pre_config, NULL, NULL, APR_HOOK_MIDDLE);
-    ap_hook_post_config(post_config, NULL, NULL, APR_HOOK_MIDDLE);
+    ap_hook_post_config(post_config, NULL, before, APR_HOOK_MIDDLE);
     ap_hook_child_status(child_status, NULL, NULL, APR_HOOK_MIDDLE);
     ap_hook_monitor(monitor, NULL, NULL, APR_HOOK_MIDDLE);
 

@@ -19,6 +19,7 @@
  * parent.c  When children go: restarts and stops are carried out gracefully,
  *           with a deadline, and no busy child gets a signal before it.
  * child.c   Where a child can go: after what it serves, by ordinary code.
+ * cgid.c    mod_cgid's daemon is there for the children that use it.
  * event.c   event drops none of the connections that it has accepted.
  */
 
@@ -168,5 +169,16 @@ apr_status_t hold_event_init(void);
  * Call from: pre_connection, first of all.
  */
 void hold_event_begun(apr_socket_t *csd);
+
+/* ---- mod_cgid ---------------------------------------------------------- */
+
+/**
+ * Bind what mod_cgid's daemon needs, if mod_cgid is loaded.
+ * @param seconds that children wait for a daemon to come
+ * @return APR_SUCCESS, or what bind_import() returns
+ *
+ * Call from: post_config, before mod_cgid's.
+ */
+apr_status_t hold_cgid_init(apr_pool_t *pconf, int seconds);
 
 #endif /* SIGDEFER_HOLD_H */

@@ -503,6 +503,12 @@ void hold_parent_init(apr_pool_t *pconf, server_rec *s, int seconds)
                      "sigdefer: kill() of httpd cannot be bound: signals of "
                      "the parent interrupt system calls of requests");
     }
+    rv = hold_cgid_init(pconf, seconds);
+    if (rv != APR_SUCCESS) {
+        ap_log_error(APLOG_MARK, APLOG_WARNING, rv, s,
+                     "sigdefer: mod_cgid cannot be bound: a restart cuts CGI "
+                     "requests that its daemon has just been sent");
+    }
     rv = hold_event_init();
     if (rv != APR_SUCCESS) {
         ap_log_error(APLOG_MARK, APLOG_WARNING, rv, s,
