@@ -12,8 +12,9 @@
 # limitations under the License.
 
 
-# A request in progress feels nothing of a restart: no call of its own returns
-# early, and no program that it runs is hit.
+# A request in progress feels nothing of a restart, a graceful restart or a
+# stop: no call of its own returns early, and no program that it runs is hit,
+# with the usual hold time and with a longer one.
 
 use strict;
 use warnings;
@@ -23,30 +24,59 @@ use lib "$FindBin::Bin/../lib";
 use SigDeferTest;
 use Apache::Test '-withtestmore';
 
-my $cgi  = Apache::Test::vars('cgi_module_name');
-my @runs = (
-    [ '/probe-linked/sleep?seconds=2' => qr/^slept: in full$/m, sub { 1 } ],
-    [ '/sleep.cgi'                    => qr/^slept: in full$/m, sub { 1 } ],
-    [ '/sleep.php'                    => qr/^slept: in full$/m, \&have_php ],
+# A thread that reads from its program holds a lock of stdio, which another one
+# asks for before it starts a program.
+my @lua_waits = mpm() eq 'prefork' ? qw(usleep popen) : qw(usleep);
+my %pages_of = (
+    probe => [
+        map { "/probe-linked/wait?by=$_&seconds=" }
+            qw(sleep poll select recv popen)
+    ],
+    cgi  => ['/wait.cgi?'],
+    cgid => ['/wait.cgi?'],
+    lua  => [map { "/wait.lua?by=$_&seconds=" } @lua_waits],
+    perl => [map { "/wait.pl?by=$_&seconds=" } qw(sleep select popen)],
+    php  => [map { "/wait.php?by=$_&seconds=" } qw(sleep recv select popen)],
 );
+my @pages = map { @{ $pages_of{$_} } } 'probe', languages();
+my @runs  = map { my $signal = $_; [ $signal, 4, 5 ], [ $signal, 6, 7 ] }
+    qw(HUP USR1 TERM);
 
-plan tests => 2 * (@runs + 1), need_sigdefer($cgi);
+plan tests => @runs * (@pages + 4), need_sigdefer();
 
-for my $signal (qw(HUP USR1)) {
-    my $server = server(modules =>
-            [$cgi =~ s/^mod_//r, have_php() ? 'php' : ()]);
-    my @clients = map { Client->new($server->port)->get($_->[0]) }
-        grep { $_->[2]->() } @runs;
+# All of them at the same time, each on a server of its own.
+for my $run (@runs) {
+    my ($signal, $seconds, $hold) = @$run;
+    my $server = server(
+        workers => scalar @pages,
+        modules => [languages()],
+        conf    => "SigDeferHoldTime $hold",
+    );
 
-    $_->line_like(qr/^pid: /, 5) for @clients;
+    $run->[3] = $server;
+    $run->[4] = [$server->begin(map { $_ . $seconds } @pages)];
     $server->send_signal($signal);
-    for my $run (@runs) {
-      SKIP: {
-            my ($page, $expected, $have) = @$run;
+}
+Client->finish(15, map { @{ $_->[4] } } @runs);
+for my $run (@runs) {
+    my ($signal, $seconds, $hold, $server, $clients) = @$run;
+    my $who = "$signal, $seconds s";
 
-            skip "$page: the module is not installed", 1 unless $have->();
-            like shift(@clients)->rest(8), $expected, "$signal: $page";
-        }
+    for my $i (0 .. $#pages) {
+        is $clients->[$i]->rest(0), "waited: in full\n", "$who: $pages[$i]";
     }
+    my @pids = map { $_->pid } @$clients;
+    ok wait_until(3, sub { !grep { is_running($_) } @pids }),
+        "$who: then those who have served leave";
+    if ($signal eq 'TERM') {
+        ok $server->nobody_left(3), "$who: and so does everybody else";
+    }
+    else {
+        ok eval { fetch('/index.html', $server->port) },
+            "$who: others go on serving";
+    }
+    # with mod_cgid a child may still look for the restarted daemon
+    is_deeply [$server->log->lines(qr/hold time .* ends "/)], [],
+        "$who: no request was ended";
     no_crash($server->log);
 }

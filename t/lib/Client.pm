@@ -18,6 +18,7 @@
 #     my $line = $client->line(5);           # without its end; undef: EOF
 #     my $text = $client->rest(10);          # up to EOF
 #     $client->gone(1) or ...                # EOF or reset within a second
+#     Client->finish(10, @clients);          # EOF on each; see rest(0)
 #
 # What does not come within the seconds given makes the method die.
 
@@ -41,6 +42,9 @@ sub new {
 
     return bless { socket => $socket, buffer => '', eof => 0 }, $class;
 }
+
+# Of the process that answers; see TestServer's begin.
+sub pid { return $_[0]->{pid} }
 
 sub get {
     my ($self, $path) = @_;
@@ -119,6 +123,24 @@ sub rest {
         $self->fill($left > 0 ? $left : 0);
     }
     return $self->{buffer};
+}
+
+# All of them up to EOF, each as it comes: a server that closes a connection
+# waits for its client to do the same.
+sub finish {
+    my ($class, $seconds, @clients) = @_;
+    my $deadline = time + $seconds;
+
+    while (my @open = grep { !$_->{eof} } @clients) {
+        my %by_socket = map { $_->{socket} => $_ } @open;
+        my $left      = $deadline - time;
+        my @ready     = IO::Select->new(map { $_->{socket} } @open)
+            ->can_read($left > 0 ? $left : 0)
+            or die @open . " connections did not end in $seconds s\n";
+
+        $by_socket{$_}->fill(0) for @ready;
+    }
+    return;
 }
 
 sub gone {

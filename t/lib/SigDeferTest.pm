@@ -55,7 +55,7 @@ use Test::More   ();
 use TestServer   ();
 
 our @EXPORT = qw(children_of configtest error_log fetch have_php is_running
-    module_file mpm need_child_signals need_sigdefer no_crash port probe
+    languages module_file mpm need_child_signals need_sigdefer no_crash port probe
     proc_status server variants wait_until);
 
 use constant {
@@ -103,6 +103,12 @@ sub need_child_signals {
 sub have_php {
     my $modules = Apache::Test::config()->{modules};
     return scalar grep { /^mod_php/ } keys %$modules;
+}
+
+# Those of the languages, and of what runs CGI programs, that there are.
+sub languages {
+    return grep { $_ eq 'php' ? have_php() : module_file($_) }
+        qw(cgi cgid lua perl php);
 }
 
 # Whether httpd takes a configuration with these lines, and what it says about

@@ -29,6 +29,7 @@ use FindBin ();
 use IO::Socket::INET ();
 
 use Apache::Test ();
+use Client       ();
 use LogWatch     ();
 
 use parent 'PrivateHttpd';
@@ -95,6 +96,26 @@ sub log { return $_[0]->{log} }
 sub child_pids {
     my ($self) = @_;
     return map { /^(\d+)/ } $self->children;
+}
+
+# Requests in progress: a client for each, whose page has told its pid.
+sub begin {
+    my ($self, @paths) = @_;
+    my @clients = map { Client->new($self->port)->get($_) } @paths;
+
+    for my $client (@clients) {
+        my $line = $client->line_like(qr/^pid: /, 15) // '';
+
+        ($client->{pid}) = $line =~ /(\d+)/;
+    }
+    return @clients;
+}
+
+# Neither the parent nor a child, nor a program that one of them has started.
+sub nobody_left {
+    my ($self, $seconds) = @_;
+    return PrivateHttpd::wait_until($seconds,
+        sub { !$self->alive && !$self->members });
 }
 
 1;

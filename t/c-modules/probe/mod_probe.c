@@ -31,6 +31,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/select.h>
+#include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -1045,15 +1047,89 @@ static void cmd_slow(request_rec *r)
     serving = 0;
 }
 
-/* One sleep, which a signal would cut short. */
-static void cmd_sleep(request_rec *r)
+/* One wait, which a signal would cut short.  Each returns whether the call
+ * ended as it does when nothing happens.
+ */
+static int wait_sleep(int seconds)
 {
-    struct timespec whole = { int_arg(r, "seconds", 1), 0 };
+    struct timespec whole = { seconds, 0 };
+
+    return nanosleep(&whole, NULL) == 0;
+}
+
+static int wait_poll(int seconds)
+{
+    return poll(NULL, 0, seconds * 1000) == 0;
+}
+
+static int wait_select(int seconds)
+{
+    struct timeval whole = { seconds, 0 };
+
+    return select(0, NULL, NULL, NULL, &whole) == 0;
+}
+
+static int wait_recv(int seconds)
+{
+    struct timeval whole = { seconds, 0 };
+    int ends[2];
+    char byte;
+    int in_full;
+
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) {
+        return 0;
+    }
+    setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &whole, sizeof(whole));
+    in_full = recv(ends[0], &byte, 1, 0) == -1
+              && (errno == EAGAIN || errno == EWOULDBLOCK);
+    close(ends[0]);
+    close(ends[1]);
+    return in_full;
+}
+
+static int wait_popen(int seconds)
+{
+    char command[64];
+    char line[16] = "";
+    FILE *program;
+
+    snprintf(command, sizeof(command), "sleep %d && echo slept", seconds);
+    program = popen(command, "r");
+    return program && fgets(line, sizeof(line), program) && pclose(program) == 0
+           && !strcmp(line, "slept\n");
+}
+
+static const struct {
+    const char *name;
+    int (*run)(int seconds);
+} waits[] = {
+    { "sleep", wait_sleep }, { "poll", wait_poll },   { "select", wait_select },
+    { "recv", wait_recv },   { "popen", wait_popen },
+};
+
+static void cmd_wait(request_rec *r)
+{
+    const char *by = arg(r, "by", "sleep");
+    int seconds = int_arg(r, "seconds", 1);
+    int64_t begun;
+    size_t i;
 
     say(r, "pid", getpid());
     ap_rflush(r);
-    ap_rprintf(r, "slept: %s\n",
-               nanosleep(&whole, NULL) == 0 ? "in full" : "cut short");
+    begun = now_ms();
+    for (i = 0; i < sizeof(waits) / sizeof(waits[0]); ++i) {
+        if (!strcmp(waits[i].name, by)) {
+            int in_full = waits[i].run(seconds);
+            long elapsed = (long)(now_ms() - begun);
+
+            if (in_full && elapsed >= seconds * 1000L) {
+                ap_rputs("waited: in full\n", r);
+            }
+            else {
+                ap_rprintf(r, "waited: cut short after %ld ms\n", elapsed);
+            }
+        }
+    }
 }
 
 /* A request that never ends. */
@@ -1122,6 +1198,7 @@ static void cmd_thread(request_rec *r)
 static const struct {
     const char *name;
     void (*run)(request_rec *r);
+    int as_served; /* with the thread's signals as the MPM has them */
 } commands[] = {
     { "actions", cmd_actions },
     { "alternate-stack", cmd_alternate_stack },
@@ -1145,7 +1222,6 @@ static const struct {
     { "raise", cmd_raise },
     { "reentrant", cmd_reentrant },
     { "restarted-call", cmd_restarted_call },
-    { "sleep", cmd_sleep },
     { "slow", cmd_slow },
     { "spawn", cmd_spawn },
     { "state", cmd_state },
@@ -1154,6 +1230,7 @@ static const struct {
     { "stuck", cmd_stuck },
     { "thread", cmd_thread },
     { "unpaired", cmd_unpaired },
+    { "wait", cmd_wait, 1 },
 };
 
 static int probe_handler(request_rec *r)
@@ -1171,7 +1248,10 @@ static int probe_handler(request_rec *r)
             ap_set_content_type(r, "text/plain");
             seen_count = 0;
             memset(seen, 0, sizeof(seen));
-            open_signals(&opened);
+            sigemptyset(&opened);
+            if (!commands[i].as_served) {
+                open_signals(&opened);
+            }
             commands[i].run(r);
             unwatch_all();
             pthread_sigmask(SIG_BLOCK, &opened, NULL);
