@@ -56,9 +56,22 @@ sub get {
 # For a keep-alive connection; the answer must have a Content-Length.
 sub get_and_keep {
     my ($self, $path, $seconds) = @_;
-    my %answer = (header => '');
+
+    $self->send_request($path);
+    return $self->answer($seconds);
+}
+
+sub send_request {
+    my ($self, $path) = @_;
 
     $self->send("GET $path HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+    return;
+}
+
+sub answer {
+    my ($self, $seconds) = @_;
+    my %answer = (header => '');
+
     while (defined(my $line = $self->line($seconds))) {
         last if $line eq '';
         $answer{header} .= "$line\n";
@@ -72,6 +85,7 @@ sub get_and_keep {
 
 sub send {
     my ($self, $text) = @_;
+    local $SIG{PIPE} = 'IGNORE';
 
     syswrite $self->{socket}, $text;
     return;

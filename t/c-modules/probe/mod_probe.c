@@ -1041,7 +1041,7 @@ static void cmd_slow(request_rec *r)
     for (i = 1; i <= chunks && !r->connection->aborted; ++i) {
         say(r, "chunk", i);
         ap_rflush(r);
-        pass_ms(100);
+        pass_ms(int_arg(r, "step_ms", 100));
     }
     ap_rputs("END\n", r);
     serving = 0;
