@@ -22,6 +22,7 @@
 #         sigdefer => '/path/mod_sigdefer.so',    # or undef: stock
 #         pages    => ['/path/dir'],    # contents copied to DocumentRoot
 #         workers  => 32,               # most requests served at a time
+#         wrapper  => ['nice'],         # a program that runs httpd
 #         conf     => "CustomLog logs/access_log common\n",
 #     );
 #     $httpd->start;            # dies with the reason, port in use among them
@@ -35,6 +36,7 @@
 #   write_root         writes the ServerRoot anew: configuration, pages, no logs
 #   launch             runs httpd in the foreground of a session of its own and
 #                      returns once it answers; again after a stop, if wanted
+#   spawn              runs httpd and does not wait
 #   stop               TERM; returns once it and its children are gone, KILLs
 #                      them if they do not go within 20 s (and dies).  An
 #                      object that goes out of scope kills its httpd: let %SIG
@@ -114,6 +116,7 @@ sub new {
         mpm     => 'prefork',
         modules => [],
         pages   => [],
+        wrapper => [],
         workers => 32,
         conf    => '',
         %arg,
@@ -360,6 +363,16 @@ sub start {
 sub launch {
     my ($self) = @_;
 
+    $self->spawn;
+    wait_until(START_DEADLINE, sub { !$self->alive || $self->ready })
+        && $self->alive
+        or $self->fail('httpd did not start');
+    return $self;
+}
+
+sub spawn {
+    my ($self) = @_;
+
     $self->check_port;
     $self->{launched} = $self->times_ready;
     $self->{pid} = fork // die "fork: $!\n";
@@ -367,10 +380,7 @@ sub launch {
         $self->exec_httpd;
     }
     $self->{session} = $self->{pid};
-    wait_until(START_DEADLINE, sub { !$self->alive || $self->ready })
-        && $self->alive
-        or $self->fail('httpd did not start');
-    return $self;
+    return;
 }
 
 # Not returned from.  In the foreground httpd ends its whole process group
@@ -383,7 +393,8 @@ sub exec_httpd {
     open STDIN, '<', '/dev/null';
     open STDOUT, '>', "$self->{root}/logs/startup_log";
     open STDERR, '>&', \*STDOUT;
-    { exec $self->{httpd}, '-f', $self->conf_file, '-DFOREGROUND' };
+    my @httpd = ($self->{httpd}, '-f', $self->conf_file, '-DFOREGROUND');
+    { exec @{ $self->{wrapper} }, @httpd };
     print STDERR "$self->{httpd}: $!\n";
     POSIX::_exit(127);
 }

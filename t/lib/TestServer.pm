@@ -18,7 +18,8 @@
 #
 # Besides what PrivateHttpd knows: sigdefer => 0 leaves the module out, probe
 # => 'linked', 'soft' or undef says which probe is in, conf is added to what
-# the server of the suite has for the pages and the probes.
+# the server of the suite has for the pages and the probes, start => 0 leaves
+# it to the test to launch it.
 
 package TestServer;
 
@@ -67,7 +68,12 @@ sub new {
             $arg{conf} // '', ''),
     );
 
-    $self->start;
+    if ($arg{start} // 1) {
+        $self->start;
+    }
+    else {
+        $self->write_root;
+    }
     $self->{log} = LogWatch->new("$self->{root}/logs/error_log");
     return $self;
 }

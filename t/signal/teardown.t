@@ -29,13 +29,13 @@ plan tests => 5 * @pauses, need_sigdefer();
 
 for my $pause (@pauses) {
     my $server = server(workers => 1, conf => "ProbeOptions $pause");
-    my $begins = qr/child (\d+): $pause begins/;
+    my $begins = qr/ (\d+): $pause begins/;
 
     $server->send_signal('USR1');
     my ($pid) = ($server->log->wait_for($begins, 5) // '') =~ $begins;
     ok $pid, "$pause: a child of the old generation leaves";
     kill $_ => $pid for qw(TERM USR1 TERM);
-    ok $server->log->wait_for(qr/child $pid: $pause ends/, 3),
+    ok $server->log->wait_for(qr/ $pid: $pause ends/, 3),
         "$pause: signals do not cut it short";
     ok wait_until(3, sub { !is_running($pid) }), "$pause: the child is gone";
     is scalar(() = $server->log->lines(qr/child $pid leaves/)), 1,

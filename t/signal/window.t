@@ -35,14 +35,14 @@ for my $pause (@pauses) {
 
     for my $signal (@signals) {
         my $log    = LogWatch->new($server->root . '/logs/error_log');
-        my $begins = qr/child (\d+): $pause begins/;
+        my $begins = qr/ (\d+): $pause begins/;
 
         $server->send_signal('USR1');
         my ($pid) = ($log->wait_for($begins, 5) // '') =~ $begins;
         ok $pid, "$pause: there is a new child";
         kill $signal => $pid;
         if ($threaded) {
-            $log->wait_for(qr/child $pid: $pause ends/, 5);
+            $log->wait_for(qr/ $pid: $pause ends/, 5);
             is probe('linked', 'state', $server->port)->{pid}, $pid,
                 "$pause: $signal leaves it alone";
         }

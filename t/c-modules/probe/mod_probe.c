@@ -40,6 +40,7 @@
 
 #include "httpd.h"
 #include "http_config.h"
+#include "http_core.h"
 #include "http_log.h"
 #include "http_protocol.h"
 #include "util_script.h"
@@ -1132,6 +1133,20 @@ static void cmd_wait(request_rec *r)
     }
 }
 
+/* A request that never ends, in a thread that no signal reaches. */
+static void cmd_masked(request_rec *r)
+{
+    sigset_t all;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    say(r, "pid", getpid());
+    ap_rflush(r);
+    for (;;) {
+        pass_ms(1000);
+    }
+}
+
 /* A request that never ends. */
 static void cmd_endless(request_rec *r)
 {
@@ -1216,6 +1231,7 @@ static const struct {
     { "jump", cmd_jump },
     { "late-timer", cmd_late_timer },
     { "malloc", cmd_malloc },
+    { "masked", cmd_masked },
     { "nesting", cmd_nesting },
     { "open", cmd_open },
     { "order", cmd_order },
@@ -1268,6 +1284,7 @@ static int probe_handler(request_rec *r)
 #define PAUSE_BEFORE_TEARDOWN 0x04
 #define PAUSE_AFTER_TEARDOWN 0x08
 #define REPORT_ACTIONS 0x10
+#define PAUSE_IN_CONFIG 0x20
 
 static const struct {
     const char *name;
@@ -1276,6 +1293,7 @@ static const struct {
     { "pause-before-init", PAUSE_BEFORE_INIT },
     { "pause-after-init", PAUSE_AFTER_INIT },
     { "pause-before-teardown", PAUSE_BEFORE_TEARDOWN },
+    { "pause-in-config", PAUSE_IN_CONFIG },
     { "pause-after-teardown", PAUSE_AFTER_TEARDOWN },
     { "report-actions", REPORT_ACTIONS },
 };
@@ -1290,11 +1308,11 @@ static void report_pause(server_rec *s, unsigned bit)
     for (i = 0; i < sizeof(option_names) / sizeof(option_names[0]); ++i) {
         if (option_names[i].bit == bit && options & bit) {
             ap_log_error(APLOG_MARK, APLOG_NOTICE, 0, s,
-                         PROBE_NAME ": child %ld: %s begins", (long)getpid(),
+                         PROBE_NAME ": %ld: %s begins", (long)getpid(),
                          option_names[i].name);
             pass_ms(1000);
             ap_log_error(APLOG_MARK, APLOG_NOTICE, 0, s,
-                         PROBE_NAME ": child %ld: %s ends", (long)getpid(),
+                         PROBE_NAME ": %ld: %s ends", (long)getpid(),
                          option_names[i].name);
         }
     }
@@ -1370,6 +1388,16 @@ static int pre_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp)
     return OK;
 }
 
+/* A configuration that takes its time. */
+static int post_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
+                       server_rec *s)
+{
+    if (ap_state_query(AP_SQ_MAIN_STATE) != AP_SQ_MS_CREATE_PRE_CONFIG) {
+        report_pause(s, PAUSE_IN_CONFIG);
+    }
+    return OK;
+}
+
 static const command_rec probe_directives[] = {
     AP_INIT_ITERATE("ProbeOptions", set_option, NULL, RSRC_CONF,
                     "what a child does at its start and at its end"),
@@ -1388,6 +1416,7 @@ static void register_hooks(apr_pool_t *pool)
     static const char *const sigdefer[] = { "mod_sigdefer.c", NULL };
 
     ap_hook_pre_config(pre_config, NULL, NULL, APR_HOOK_MIDDLE);
+    ap_hook_post_config(post_config, NULL, NULL, APR_HOOK_MIDDLE);
 #ifdef SIGDEFER_SOFT
     ap_hook_optional_fn_retrieve(retrieve, NULL, NULL, APR_HOOK_MIDDLE);
 #endif
