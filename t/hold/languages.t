@@ -27,7 +27,7 @@ use Apache::Test '-withtestmore';
 my $cgi   = Apache::Test::vars('cgi_module_name');
 my @pages = (
     [ 'slow.lua' => 'lua',             sub { module_file('lua') } ],
-    [ 'slow.php' => 'php',             \&have_php ],
+    [ 'slow.php' => 'php',             \&has_php ],
     [ 'slow.pl'  => 'perl',            sub { module_file('perl') } ],
     [ 'slow.cgi' => $cgi =~ s/^mod_//r, sub { 1 } ],
 );

@@ -28,7 +28,7 @@ use Time::HiRes qw(time);
 
 use constant CHILDREN => 25;
 
-my @pages = ('/endless.lua', have_php() ? '/endless.php' : ());
+my @pages = ('/endless.lua', has_php() ? '/endless.php' : ());
 
 plan tests => 2 * 6, need_sigdefer('mod_lua.c');
 

@@ -24,9 +24,10 @@ package SigDeferTest;
 use strict;
 use warnings;
 
-use Exporter   qw(import);
-use File::Temp ();
-use FindBin    ();
+use Exporter       qw(import);
+use File::Basename qw(dirname);
+use File::Temp     ();
+use FindBin        ();
 
 BEGIN {
     chdir "$FindBin::Bin/../.." or die "$FindBin::Bin/../..: $!\n";
@@ -54,9 +55,9 @@ use PrivateHttpd ();
 use Test::More   ();
 use TestServer   ();
 
-our @EXPORT = qw(children_of configtest error_log fetch have_php is_running
-    languages module_file mpm need_child_signals need_sigdefer no_crash port probe
-    proc_status server variants wait_until);
+our @EXPORT = qw(children_of configtest error_log fetch has_php installed
+    is_running languages module_file mpm need_child_signals need_modules
+    need_sigdefer no_crash port probe proc_status server variants wait_until);
 
 use constant {
     ANSWER_DEADLINE => 15,
@@ -100,14 +101,29 @@ sub need_child_signals {
                 mpm() eq 'prefork' }, @_);
 }
 
-sub have_php {
+sub has_php {
     my $modules = Apache::Test::config()->{modules};
     return scalar grep { /^mod_php/ } keys %$modules;
 }
 
+# Where the module mod_NAME is, or NAME if that is its file; there it lies
+# whether the server of the suite has it or not.
+sub installed {
+    my ($name) = @_;
+    my $mpm   = Apache::Test::config()->{modules}{'mod_mpm_' . mpm() . '.c'};
+    my ($file) = grep { -e } map { dirname($mpm) . "/$_.so" } "mod_$name",
+        $name;
+    return $file // '';
+}
+
+# For the plan of a test that loads them.
+sub need_modules {
+    return map { +{ "mod_$_ is not installed" => installed($_) } } @_;
+}
+
 # Those of the languages, and of what runs CGI programs, that there are.
 sub languages {
-    return grep { $_ eq 'php' ? have_php() : module_file($_) }
+    return grep { $_ eq 'php' ? has_php() : module_file($_) }
         qw(cgi cgid lua perl php);
 }
 

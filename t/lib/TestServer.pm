@@ -18,8 +18,8 @@
 #
 # Besides what PrivateHttpd knows: sigdefer => 0 leaves the module out, probe
 # => 'linked', 'soft' or undef says which probe is in, conf is added to what
-# the server of the suite has for the pages and the probes, start => 0 leaves
-# it to the test to launch it.
+# the server of the suite has for the pages and the probes (a sub that returns it
+# is told the second port), start => 0 leaves it to the test to launch it.
 
 package TestServer;
 
@@ -65,8 +65,9 @@ sub new {
             ($arg{listeners} // 2) > 1 ? "Listen 127.0.0.1:$second" : (),
             'LogLevel info',
             "Include \"$conf/pages.conf\"",
-            $arg{conf} // '', ''),
+            ref $arg{conf} ? $arg{conf}->($second) : $arg{conf} // '', ''),
     );
+    $self->{second} = $second;
 
     if ($arg{start} // 1) {
         $self->start;
@@ -95,6 +96,9 @@ sub free_ports {
 }
 
 sub port { return $_[0]->{port} }
+
+# Of the second listener.
+sub second_port { return $_[0]->{second} }
 
 # Of what has been logged since the start.
 sub log { return $_[0]->{log} }

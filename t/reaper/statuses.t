@@ -29,7 +29,7 @@ my @pages = (
     [ '/probe-linked/statuses' => [qw(pclose=7 system=9)], sub { 1 } ],
     [
         '/statuses.php' => [qw(exec=5 pclose=7 proc_close=8 system=9)],
-        \&have_php
+        \&has_php
     ],
     [
         '/statuses.pl' => [qw(backtick=6 pipe=7 system=9 waitpid=4)],
@@ -44,7 +44,7 @@ for my $mode (qw(Off Idle Signal)) {
         modules => [
             $cgi =~ s/^mod_//r,
             module_file('perl') ? 'perl' : (),
-            have_php()          ? 'php'  : (),
+            has_php()          ? 'php'  : (),
         ],
         conf => "SigDeferReapChildren $mode",
     );

@@ -43,6 +43,7 @@
 #include "http_core.h"
 #include "http_log.h"
 #include "http_protocol.h"
+#include "http_request.h"
 #include "util_script.h"
 #include "apr_lib.h"
 #include "apr_strings.h"
@@ -1157,6 +1158,18 @@ static void cmd_endless(request_rec *r)
     }
 }
 
+/* A page of another module, made inside a section. */
+static void cmd_around(request_rec *r)
+{
+    request_rec *page = ap_sub_req_lookup_uri(
+        apr_pstrcat(r->pool, "/", arg(r, "page", ""), NULL), r, NULL);
+
+    SIGDEFER_ENTER();
+    ap_run_sub_req(page);
+    SIGDEFER_LEAVE();
+    ap_destroy_sub_req(page);
+}
+
 /* A section that waits for a lock whose owner is dead. */
 static void cmd_stuck(request_rec *r)
 {
@@ -1217,6 +1230,7 @@ static const struct {
 } commands[] = {
     { "actions", cmd_actions },
     { "alternate-stack", cmd_alternate_stack },
+    { "around", cmd_around },
     { "bad", cmd_bad },
     { "changed", cmd_changed },
     { "crash", cmd_crash },
