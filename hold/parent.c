@@ -200,12 +200,15 @@ static void let_nobody_in(void)
     }
 }
 
+/* The option has no value, but without room for an int it is refused. */
 static void let_all_in(void)
 {
+    const int unused = 0;
     nfds_t i;
 
     for (i = 0; i < listener_count; i++) {
-        setsockopt(listeners[i].fd, SOL_SOCKET, SO_DETACH_FILTER, NULL, 0);
+        setsockopt(listeners[i].fd, SOL_SOCKET, SO_DETACH_FILTER, &unused,
+                   sizeof(unused));
     }
 }
 
@@ -234,7 +237,7 @@ static void begin_stop(void)
 {
     retained->draining = 0;
     if (retained->stop_asked == 0 && ap_graceful_shutdown_timeout > 0) {
-        set_deadline(hold_clock() + graceful_ms() - 2 * TICK_MS);
+        set_deadline(hold_clock() + graceful_ms() - 2 * (uint64_t)TICK_MS);
     }
     stock_stop(AP_SIG_GRACEFUL_STOP);
 }
@@ -403,7 +406,7 @@ static void find_listeners(void)
     listener_count = 0;
     for (fd = 0; fd < max && fd < 65536 && listener_count < MAX_LISTENERS;
          fd++) {
-        struct sockaddr_storage address;
+        struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
         socklen_t size = sizeof(int);
         int listens = 0;
 
