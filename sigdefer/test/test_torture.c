@@ -178,6 +178,19 @@ static void work(unsigned amount)
     }
 }
 
+/* There may be fewer processors than threads.  ThreadSanitizer lets signals in
+ * where it sees a call that waits.
+ */
+static void let_others_run(void)
+{
+    if (emulated()) {
+        usleep(1);
+    }
+    else {
+        sched_yield();
+    }
+}
+
 /* In a section: the child must be in it, with nothing to handle. */
 static void fork_and_check(int depth)
 {
@@ -211,9 +224,8 @@ static void one_turn(void)
     }
     self->inside = 1;
     work(next_random(self) % 200);
-    /* there may be fewer processors than threads */
     if (next_random(self) % 64 == 0) {
-        sched_yield();
+        let_others_run();
     }
     if (plan.forks && self->turns % 16 == 0) {
         fork_and_check(depth);
@@ -230,7 +242,7 @@ static void one_turn(void)
     }
     work(next_random(self) % 100);
     if (++self->turns % 512 == 0) {
-        sched_yield();
+        let_others_run();
     }
 }
 
