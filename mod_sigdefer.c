@@ -500,11 +500,9 @@ SIGDEFER_HOT static conn_rec *create_connection(apr_pool_t *p, server_rec *s,
 }
 
 /* By then the MPM has counted it. */
-static int pre_connection(conn_rec *c, void *csd)
+SIGDEFER_HOT static int pre_connection(conn_rec *c, void *csd)
 {
-    if (is_holding) {
-        hold_event_begun(csd);
-    }
+    hold_event_begun(c);
     return OK;
 }
 

@@ -26,14 +26,12 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "apr_network_io.h"
 #include "mpm_common.h"
 #include "unixd.h"
 
 #include "hold/hold.h"
 #include "mpm/bind.h"
-
-#define MARK_KEY "mod_sigdefer_unbegun"
+#include "sigdefer/engine.h"
 
 #define LOOK_MS 1
 #define PATIENCE_MS 2000 /* for a connection that nobody will begin */
@@ -44,6 +42,7 @@
  */
 static atomic_int unbegun;
 static atomic_int is_closed;
+static int is_bound;
 
 /* ap_unixd_accept(), as the listener thread calls it. */
 static apr_status_t bound_accept(void **accepted, ap_listen_rec *lr,
@@ -56,25 +55,18 @@ static apr_status_t bound_accept(void **accepted, ap_listen_rec *lr,
     if (!atomic_load(&is_closed)) {
         rv = ap_unixd_accept(accepted, lr, ptrans);
     }
-    if (*accepted) {
-        int *mark = apr_palloc(ptrans, sizeof(*mark));
-
-        *mark = 1;
-        apr_socket_data_set(*accepted, mark, MARK_KEY, NULL);
-    }
-    else {
+    if (!*accepted) {
         atomic_fetch_sub(&unbegun, 1);
     }
     return rv;
 }
 
-void hold_event_begun(apr_socket_t *csd)
+SIGDEFER_HOT void hold_event_begun(const conn_rec *c)
 {
-    void *mark = NULL;
-
-    if (csd && apr_socket_data_get(&mark, MARK_KEY, csd) == APR_SUCCESS && mark
-        && *(int *)mark) {
-        *(int *)mark = 0;
+    /* not one of HTTP/2's streams, nor one to a backend, which has no place
+     * on the scoreboard
+     */
+    if (is_bound && !c->master && c->sbh) {
         atomic_fetch_sub(&unbegun, 1);
     }
 }
@@ -101,11 +93,14 @@ apr_status_t hold_event_init(void)
     const module *event = ap_find_linked_module("event.c");
     apr_status_t rv;
 
+    is_bound = 0;
     if (!event) {
         return APR_SUCCESS;
     }
     rv = bind_import(event, "ap_unixd_accept", (void *)bound_accept);
-    return rv == APR_SUCCESS ? bind_import(event, "ap_mpm_podx_check",
-                                           (void *)bound_podx_check)
-                             : rv;
+    if (rv == APR_SUCCESS) {
+        is_bound = 1;
+        rv = bind_import(event, "ap_mpm_podx_check", (void *)bound_podx_check);
+    }
+    return rv;
 }

@@ -163,12 +163,12 @@ int hold_is_last_response(void);
 apr_status_t hold_event_init(void);
 
 /**
- * A connection is counted by the MPM, if it is one that has been accepted.
- * @param csd its socket; not only clients have connections
+ * A connection is counted by the MPM, if it is one that has been accepted: not
+ * only clients have connections.
  *
  * Call from: pre_connection, first of all.
  */
-void hold_event_begun(apr_socket_t *csd);
+void hold_event_begun(const conn_rec *c);
 
 /* ---- mod_cgid ---------------------------------------------------------- */
 
