@@ -502,7 +502,7 @@ SIGDEFER_HOT static conn_rec *create_connection(apr_pool_t *p, server_rec *s,
 /* By then the MPM has counted it. */
 SIGDEFER_HOT static int pre_connection(conn_rec *c, void *csd)
 {
-    hold_event_begun(c);
+    hold_threaded_begun(c);
     return OK;
 }
 

@@ -29,7 +29,7 @@
  *
  * The children of threaded MPMs leave by ordinary code already, when the
  * parent tells them to; here they have a deadline only, which the parent
- * keeps.
+ * keeps as long as there is one.
  *
  * At the deadline the code that the signal interrupts may be anywhere, so only
  * what is AS-safe is done: no hooks, no pool cleanups, no exit().
@@ -78,7 +78,7 @@ static struct {
                    * 0 there, and before hold_child_init() */
     int is_threaded;
     int seconds;
-    timer_t timer; /* prefork's */
+    timer_t timer;
     pthread_key_t thread_key;
     ap_unixd_mpm_retained_data *mpm;
     hold_entry_t *entry;
@@ -275,16 +275,26 @@ static int is_past(uint64_t deadline)
     return deadline != 0 && hold_clock() >= deadline;
 }
 
+/* An orphan has nobody who keeps its deadline. */
+static void keep_own_deadline(void)
+{
+    if (hold.deadline == 0 && getppid() != hold.parent) {
+        hold.deadline = hold_clock() + (uint64_t)hold.seconds * 1000u;
+        set_timer_to_deadline();
+    }
+}
+
 static int note_signal(int signo)
 {
     if (getpid() != hold.pid) {
         return 0;
     }
-    if (is_past(atomic_load(&hold.entry->deadline))) {
+    if (is_past(atomic_load(&hold.entry->deadline)) || is_past(hold.deadline)) {
         at_deadline();
         return 1;
     }
     if (hold.is_threaded) {
+        keep_own_deadline();
         return 0;
     }
     if (!hold.noted) {
@@ -498,33 +508,39 @@ static int unused_signal(void)
     return 0;
 }
 
-static apr_status_t make_timer(void)
+/* To the main thread: in prefork it is the one that waits for connections, in
+ * the others the only one that takes TERM.
+ */
+static apr_status_t make_timer(int signo)
 {
-    struct sigaction act;
     struct sigevent event;
-    int signo = unused_signal();
 
-    memset(&act, 0, sizeof(act));
     memset(&event, 0, sizeof(event));
-    sigemptyset(&act.sa_mask);
-    act.sa_handler = on_timer;
-    act.sa_flags = SA_ONSTACK;
     event.sigev_signo = signo;
 #ifdef SIGEV_THREAD_ID
-    /* only the main thread waits for connections */
     event.sigev_notify = SIGEV_THREAD_ID;
     event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
 #else
     event.sigev_notify = SIGEV_SIGNAL;
 #endif
-    if (signo == 0) {
-        return APR_EAGAIN;
+    return timer_create(CLOCK_MONOTONIC, &event, &hold.timer) == 0 ? APR_SUCCESS
+                                                                   : errno;
+}
+
+static apr_status_t make_waking_timer(void)
+{
+    struct sigaction act;
+    int signo = unused_signal();
+    apr_status_t rv = signo == 0 ? APR_EAGAIN : make_timer(signo);
+
+    if (rv != APR_SUCCESS) {
+        return rv;
     }
-    if (timer_create(CLOCK_MONOTONIC, &event, &hold.timer) != 0
-        || sigaction(signo, &act, NULL) != 0) {
-        return errno;
-    }
-    return APR_SUCCESS;
+    memset(&act, 0, sizeof(act));
+    sigemptyset(&act.sa_mask);
+    act.sa_handler = on_timer;
+    act.sa_flags = SA_ONSTACK;
+    return sigaction(signo, &act, NULL) == 0 ? APR_SUCCESS : errno;
 }
 
 apr_status_t hold_child_init(apr_pool_t *pchild, int seconds)
@@ -539,8 +555,10 @@ apr_status_t hold_child_init(apr_pool_t *pchild, int seconds)
     if (entry) {
         hold.entry = entry;
     }
-    rv = hold.is_threaded ? pthread_key_create(&hold.thread_key, thread_ends)
-                          : make_timer();
+    rv = hold.is_threaded ? make_timer(SIGTERM) : make_waking_timer();
+    if (rv == APR_SUCCESS && hold.is_threaded) {
+        rv = pthread_key_create(&hold.thread_key, thread_ends);
+    }
     if (rv == APR_SUCCESS) {
         rv = pthread_atfork(NULL, NULL, forked);
     }

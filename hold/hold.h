@@ -15,12 +15,13 @@
  * @file hold/hold.h
  * @brief The hold: nothing that is being served is cut by a restart or stop.
  *
- * board.c   What parent and children tell each other in shared memory.
- * parent.c  When children go: restarts and stops are carried out gracefully,
- *           with a deadline, and no busy child gets a signal before it.
- * child.c   Where a child can go: after what it serves, by ordinary code.
- * cgid.c    mod_cgid's daemon is there for the children that use it.
- * event.c   event drops none of the connections that it has accepted.
+ * board.c      What parent and children tell each other in shared memory.
+ * parent.c     When children go: restarts and stops are carried out gracefully,
+ *              with a deadline, and no busy child gets a signal before it.
+ * listeners.c  The listening sockets, as the parent has them.
+ * child.c      Where a child can go: after what it serves, by ordinary code.
+ * threaded.c   What is bound of worker and event, for their children.
+ * cgid.c       mod_cgid's daemon is there for the children that use it.
  */
 
 #ifndef SIGDEFER_HOLD_H
@@ -109,6 +110,34 @@ uint64_t hold_clock(void);
  */
 void hold_parent_init(apr_pool_t *pconf, server_rec *s, int seconds);
 
+/* ---- The listening sockets --------------------------------------------- */
+
+/**
+ * Find those of this pass; those of the last one that are not among them are
+ * shut down, so that nobody connects to them any more.
+ *
+ * Call from: post_config of the pass that is going to run.
+ */
+void hold_listeners_find(void);
+
+/**
+ * Keep them while the configuration is read again.
+ *
+ * Call from: a cleanup of pconf.
+ */
+void hold_listeners_keep(void);
+
+/** Whether nothing waits to be accepted.  AS-safe. */
+int hold_listeners_are_idle(void);
+
+/**
+ * Let nobody new in: what waits to be accepted stays, and what would open a
+ * connection is dropped, to be tried again by its sender.  And let them in
+ * again.  AS-safe.
+ */
+void hold_listeners_shut(void);
+void hold_listeners_open(void);
+
 /* ---- The child --------------------------------------------------------- */
 
 /**
@@ -152,15 +181,15 @@ void hold_request_ended(request_rec *r);
  */
 int hold_is_last_response(void);
 
-/* ---- event ------------------------------------------------------------- */
+/* ---- worker and event -------------------------------------------------- */
 
 /**
- * Bind what event's children need, if the MPM is event.
- * @return APR_SUCCESS, or what bind_import() returns
+ * Bind what the children of worker and event need, if one of them is the MPM.
+ * What cannot be bound is logged, with what that leaves open.
  *
  * Call from: post_config.
  */
-apr_status_t hold_event_init(void);
+void hold_threaded_init(server_rec *s);
 
 /**
  * A connection is counted by the MPM, if it is one that has been accepted: not
@@ -168,7 +197,7 @@ apr_status_t hold_event_init(void);
  *
  * Call from: pre_connection, first of all.
  */
-void hold_event_begun(const conn_rec *c);
+void hold_threaded_begun(const conn_rec *c);
 
 /* ---- mod_cgid ---------------------------------------------------------- */
 

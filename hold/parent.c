@@ -33,14 +33,12 @@
  * handler anyway.
  */
 
-#include <linux/filter.h>
-#include <poll.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "ap_listen.h"
+#include "httpd.h"
+#include "http_config.h"
 #include "http_log.h"
 #include "mpm_common.h"
 #include "unixd.h"
@@ -64,8 +62,6 @@ APLOG_USE_MODULE(sigdefer);
 /* A TERM that comes later than this after the first one means now. */
 #define AGAIN_MS 1000
 
-#define MAX_LISTENERS 256
-
 /* Outlives the module, which is unloaded at each restart.  Written in the
  * parent's handlers, which block each other, and in hold_parent_init().
  */
@@ -85,8 +81,6 @@ static pid_t parent_pid;
 static int hold_seconds;
 static timer_t timer;
 static int has_timer;
-static struct pollfd listeners[MAX_LISTENERS];
-static nfds_t listener_count;
 static void (*stock_stop)(int);
 static void (*stock_restart)(int);
 
@@ -183,35 +177,6 @@ static int bound_kill(pid_t pid, int signo)
 
 /* ---- Signals to the parent ---------------------------------------------- */
 
-static int backlog_is_empty(void)
-{
-    return listener_count == 0 || poll(listeners, listener_count, 0) <= 0;
-}
-
-static void let_nobody_in(void)
-{
-    struct sock_filter drop = { BPF_RET | BPF_K, 0, 0, 0 };
-    struct sock_fprog program = { 1, &drop };
-    nfds_t i;
-
-    for (i = 0; i < listener_count; i++) {
-        setsockopt(listeners[i].fd, SOL_SOCKET, SO_ATTACH_FILTER, &program,
-                   sizeof(program));
-    }
-}
-
-/* The option has no value, but without room for an int it is refused. */
-static void let_all_in(void)
-{
-    const int unused = 0;
-    nfds_t i;
-
-    for (i = 0; i < listener_count; i++) {
-        setsockopt(listeners[i].fd, SOL_SOCKET, SO_DETACH_FILTER, &unused,
-                   sizeof(unused));
-    }
-}
-
 /* GracefulShutdownTimeout, or ours. */
 static uint64_t graceful_ms(void)
 {
@@ -225,7 +190,7 @@ static void begin_drain(void)
     retained->stopping = 1;
     retained->draining = 1;
     retained->drain_until = hold_clock() + graceful_ms();
-    let_nobody_in();
+    hold_listeners_shut();
     set_tick(DRAIN_MS);
 }
 
@@ -258,7 +223,7 @@ static void tick(void)
     int left;
 
     if (retained->draining
-        && (backlog_is_empty() || now >= retained->drain_until)) {
+        && (hold_listeners_are_idle() || now >= retained->drain_until)) {
         begin_stop();
     }
     if (stop_at && now >= stop_at + LAST_MS && !retained->now) {
@@ -397,34 +362,6 @@ static int bound_sigaction(int signo, const struct sigaction *act,
 
 /* ---- Begin and end of a pass -------------------------------------------- */
 
-/* The listening sockets of all buckets; the core knows one bucket's only. */
-static void find_listeners(void)
-{
-    long max = sysconf(_SC_OPEN_MAX);
-    int fd;
-
-    listener_count = 0;
-    for (fd = 0; fd < max && fd < 65536 && listener_count < MAX_LISTENERS;
-         fd++) {
-        struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
-        socklen_t size = sizeof(int);
-        int listens = 0;
-
-        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0
-            || !listens) {
-            continue;
-        }
-        size = sizeof(address);
-        if (getsockname(fd, (struct sockaddr *)&address, &size) == 0
-            && (address.ss_family == AF_INET
-                || address.ss_family == AF_INET6)) {
-            listeners[listener_count].fd = fd;
-            listeners[listener_count].events = POLLIN;
-            listener_count++;
-        }
-    }
-}
-
 /* Before modules are unloaded, so that nothing points to them. */
 static apr_status_t end_pass(void *unused)
 {
@@ -441,8 +378,9 @@ static apr_status_t end_pass(void *unused)
         retained->restart_asked = 0;
     }
     set_tick(0);
+    hold_listeners_keep();
     if (retained->stopping) {
-        let_all_in(); /* if the stop goes on, nobody again */
+        hold_listeners_open(); /* if the stop goes on, nobody again */
     }
     for (i = 0; i < PARENT_SIGNALS; i++) {
         int signo = parent_signals[i];
@@ -478,7 +416,7 @@ void hold_parent_init(apr_pool_t *pconf, server_rec *s, int seconds)
     }
     parent_pid = getpid();
     hold_seconds = seconds;
-    find_listeners();
+    hold_listeners_find();
     memset(&event, 0, sizeof(event));
     event.sigev_notify = SIGEV_SIGNAL;
     event.sigev_signo = AP_SIG_GRACEFUL_STOP;
@@ -512,10 +450,5 @@ void hold_parent_init(apr_pool_t *pconf, server_rec *s, int seconds)
                      "sigdefer: mod_cgid cannot be bound: a restart cuts CGI "
                      "requests that its daemon has just been sent");
     }
-    rv = hold_event_init();
-    if (rv != APR_SUCCESS) {
-        ap_log_error(APLOG_MARK, APLOG_WARNING, rv, s,
-                     "sigdefer: event cannot be bound: its children may reset "
-                     "connections that they have just accepted when they go");
-    }
+    hold_threaded_init(s);
 }

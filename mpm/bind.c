@@ -27,7 +27,7 @@
 #define IMPORT_DATA R_AARCH64_GLOB_DAT
 #endif
 
-#define MAX_BOUND 16
+#define MAX_BOUND 32
 
 /* Changed by bind_import() and bind_undo() only. */
 static struct {

@@ -36,7 +36,7 @@
  * @param replacement what is to be called
  * @return APR_SUCCESS; APR_ENOENT: the object imports no such function;
  *         APR_ENOTIMPL: not on this platform; APR_EACCES: the table cannot be
- *         written; APR_ENOSPC: more than 16 are bound
+ *         written; APR_ENOSPC: more than 32 are bound
  *
  * Call from: one thread, in the parent.  The function must be replaced in no
  * call that is under way.

@@ -42,12 +42,7 @@ for my $signal (qw(HUP USR1)) {
         "$signal: the port is free";
     is scalar(grep { $_->rest(10) =~ /\nEND\n\z/ } @clients[0, 1]), 2,
         "$signal: what was served is finished";
-  TODO: {
-        local our $TODO = 'there the deadline is kept by the parent, alone'
-            if mpm() ne 'prefork';
-
-        ok wait_until(6, sub { !grep { is_running($_) } @pids }),
-            "$signal: no child is left after the deadline";
-    }
+    ok wait_until(6, sub { !grep { is_running($_) } @pids }),
+        "$signal: no child is left after the deadline";
     no_crash($server->log);
 }

@@ -40,8 +40,7 @@ plan tests => 4 + 4 + 2 * 3 + 1 + 4, need_sigdefer();
     $server->send_signal('TERM');
     like $client->rest(5), qr/\nEND\n\z/, 'one connection a child: to its end';
 
-    # a child that event has just made is only killed after the deadline
-    ok $server->nobody_left(12), 'one connection a child: then it stops';
+    ok $server->nobody_left(5), 'one connection a child: then it stops';
     no_crash($server->log);
 }
 {

@@ -23,7 +23,7 @@ use lib "$FindBin::Bin/../lib";
 use SigDeferTest;
 use Apache::Test '-withtestmore';
 
-plan tests => 2 * 6, need_sigdefer();
+plan tests => 2 * 5, need_sigdefer();
 
 for my $signal (qw(HUP USR1)) {
     my $server = server(listeners => 1);
@@ -42,16 +42,10 @@ for my $signal (qw(HUP USR1)) {
     change_conf($server, sub { $_[0] =~ s/\Q$listen\E//r });
     $server->send_signal($signal);
     $server->log->wait_for(qr/resuming normal operations.*\z/s, 5);
-  TODO: {
-        local our $TODO = 'an old child that serves has the socket, too';
-
-        ok wait_until(1.5, sub { refused($second) }),
-            "$signal: a port is removed at once";
-    }
+    ok wait_until(1.5, sub { refused($second) }),
+        "$signal: a port is removed at once";
     like $client->rest(8), qr/\nEND\n\z/,
         "$signal: what was served is finished";
-    ok wait_until(5, sub { refused($second) }),
-        "$signal: a port is removed when the old children have gone";
     no_crash($server->log);
 }
 

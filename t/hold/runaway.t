@@ -43,11 +43,6 @@ for my $signal (qw(HUP TERM)) {
     is scalar @pids, CHILDREN, "$signal: they run";
     my $signalled = time;
     $server->send_signal($signal);
-    # It does so a moment after child_init, and until the next connection.
-    local our $TODO = mpm() eq 'prefork'
-        ? undef
-        : 'the MPM sets a TERM handler of its own, which ours may not find';
-
     wait_until(4.5, sub { !grep { is_running($_) } @pids });
     is_deeply [grep { is_running($_) } @pids], [],
         sprintf "%s: all are gone at the deadline (%.1f s)", $signal,
@@ -61,7 +56,6 @@ for my $signal (qw(HUP TERM)) {
         "$signal: the log names each one's request";
     is_deeply [$server->log->lines(qr/was killed|SIGKILL/)], [],
         "$signal: none had to be killed";
-    $TODO = undef;
     no_crash($server->log);
 }
 

@@ -1,0 +1,174 @@
+/* Licensed under the Apache License, Version 2.0 (the "License");
+ * you may not use this file except in compliance with the License.
+ * You may obtain a copy of the License at
+ *
+ *     http://www.apache.org/licenses/LICENSE-2.0
+ *
+ * Unless required by applicable law or agreed to in writing, software
+ * distributed under the License is distributed on an "AS IS" BASIS,
+ * WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+ * See the License for the specific language governing permissions and
+ * limitations under the License.
+ */
+
+/* The listening sockets, as the parent has them.
+ *
+ * ap_listeners has only one bucket of them (ListenCoresBucketsRatio), so they
+ * are looked for among the descriptors.
+ *
+ * One whose Listen has been removed is closed by httpd at the restart, but an
+ * old child that serves has it, too, and what connects to it would wait for a
+ * child that does not come back for it.  So the parent keeps a descriptor of
+ * each across the restart, and shuts those down that the new configuration has
+ * not taken over.
+ */
+
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "httpd.h"
+#include "http_config.h"
+#include "unixd.h"
+
+#include "hold/hold.h"
+
+#define KEPT_KEY "mod_sigdefer_listeners"
+
+#define MAX_LISTENERS 256
+#define MAX_DESCRIPTORS 65536
+
+/* Of this pass; r/o after hold_listeners_find(). */
+static struct pollfd listeners[MAX_LISTENERS];
+static nfds_t count;
+
+/* Of the last pass, while the configuration is read; outlives the module. */
+typedef struct {
+    int fds[MAX_LISTENERS];
+    nfds_t count;
+} kept_t;
+
+static kept_t *kept(void)
+{
+    kept_t *found = ap_retained_data_get(KEPT_KEY);
+
+    return found ? found : ap_retained_data_create(KEPT_KEY, sizeof(*found));
+}
+
+static int is_listener(int fd)
+{
+    struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
+    socklen_t size = sizeof(int);
+    int listens = 0;
+
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0
+        || !listens) {
+        return 0;
+    }
+    size = sizeof(address);
+    return getsockname(fd, (struct sockaddr *)&address, &size) == 0
+           && (address.ss_family == AF_INET || address.ss_family == AF_INET6);
+}
+
+static int is_same_socket(int a, int b)
+{
+    struct stat of_a;
+    struct stat of_b;
+
+    return fstat(a, &of_a) == 0 && fstat(b, &of_b) == 0
+           && of_a.st_ino == of_b.st_ino && of_a.st_dev == of_b.st_dev;
+}
+
+static int is_of_this_pass(int fd)
+{
+    nfds_t i;
+
+    for (i = 0; i < count; i++) {
+        if (is_same_socket(listeners[i].fd, fd)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int is_kept(const kept_t *last, int fd)
+{
+    nfds_t i;
+
+    for (i = 0; i < last->count; i++) {
+        if (last->fds[i] == fd) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+void hold_listeners_find(void)
+{
+    kept_t *last = kept();
+    long max = sysconf(_SC_OPEN_MAX);
+    int fd;
+
+    count = 0;
+    for (fd = 0; fd < max && fd < MAX_DESCRIPTORS && count < MAX_LISTENERS;
+         fd++) {
+        if (!is_kept(last, fd) && is_listener(fd)) {
+            listeners[count].fd = fd;
+            listeners[count].events = POLLIN;
+            count++;
+        }
+    }
+    while (last->count > 0) {
+        fd = last->fds[--last->count];
+        if (!is_of_this_pass(fd)) {
+            shutdown(fd, SHUT_RDWR);
+        }
+        close(fd);
+    }
+}
+
+void hold_listeners_keep(void)
+{
+    kept_t *next = kept();
+    nfds_t i;
+
+    for (i = 0; i < count; i++) {
+        int fd = fcntl(listeners[i].fd, F_DUPFD_CLOEXEC, 0);
+
+        if (fd >= 0) {
+            next->fds[next->count++] = fd;
+        }
+    }
+}
+
+int hold_listeners_are_idle(void)
+{
+    return count == 0 || poll(listeners, count, 0) <= 0;
+}
+
+void hold_listeners_shut(void)
+{
+    struct sock_filter drop = { BPF_RET | BPF_K, 0, 0, 0 };
+    struct sock_fprog program = { 1, &drop };
+    nfds_t i;
+
+    for (i = 0; i < count; i++) {
+        setsockopt(listeners[i].fd, SOL_SOCKET, SO_ATTACH_FILTER, &program,
+                   sizeof(program));
+    }
+}
+
+/* The option has no value, but without room for an int it is refused. */
+void hold_listeners_open(void)
+{
+    const int unused = 0;
+    nfds_t i;
+
+    for (i = 0; i < count; i++) {
+        setsockopt(listeners[i].fd, SOL_SOCKET, SO_DETACH_FILTER, &unused,
+                   sizeof(unused));
+    }
+}
