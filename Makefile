@@ -140,7 +140,8 @@ model: deps-model
 	@accept_lock/model/check
 
 lint: deps-build deps-lint
-	@scripts/lint
+	@CC='$(CC)' COMMON_FLAGS='$(COMMON)' APR_FLAGS='$(APR_INC)' \
+	 HTTPD_FLAGS='$(HTTPD_WARN) $(HTTPD_INC)' scripts/lint
 
 sanitize: deps-build deps-sanitize $(MODULE) $(PROBES)
 	@scripts/sanitize

@@ -370,8 +370,8 @@ static void pin(server_rec *s)
 {
     Dl_info self;
 
-    /* cppcheck-suppress leakReturnValNotUsed; it is never to be closed */
     if (!dladdr(&sigdefer_module, &self)
+        /* cppcheck-suppress leakReturnValNotUsed; it is never to be closed */
         || !dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE)) {
         ap_log_error(APLOG_MARK, APLOG_DEBUG, 0, s,
                      "sigdefer: part of httpd itself, not pinned");

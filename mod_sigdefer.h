@@ -332,6 +332,7 @@ static inline int sigdefer_sigaction(int signo, const struct sigaction *act,
 static inline void (*sigdefer_signal(int signo, void (*handler)(int)))(int)
 {
     if (sigdefer_soft_api) {
+        /* cppcheck-suppress CastIntegerToAddressAtReturn; misreads its type */
         return sigdefer_soft_api->signal(signo, handler);
     }
     return signal(signo, handler);

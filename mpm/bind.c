@@ -48,6 +48,12 @@ typedef struct {
     ElfW(Addr) relro_end;
 } object_t;
 
+/* What the loader tells is a number. */
+static void *at(ElfW(Addr) address)
+{
+    return (void *)address; /* NOLINT(performance-no-int-to-ptr) */
+}
+
 static int is_inside(const struct dl_phdr_info *info, const void *address)
 {
     int i;
@@ -79,7 +85,7 @@ static int find_object(struct dl_phdr_info *info, size_t size, void *data)
         ElfW(Addr) start = info->dlpi_addr + segment->p_vaddr;
 
         if (segment->p_type == PT_DYNAMIC) {
-            object->dynamic = (const ElfW(Dyn) *)start;
+            object->dynamic = at(start);
         }
         else if (segment->p_type == PT_GNU_RELRO) {
             /* a page that is not whole stays writable */
@@ -114,19 +120,21 @@ static ElfW(Addr) dynamic_address(const object_t *object, ElfW(Sxword) tag)
 static void **find_in(const object_t *object, ElfW(Addr) table, ElfW(Addr) size,
                       const char *name)
 {
-    const ElfW(Sym) *symbols = (const ElfW(Sym) *)dynamic_address(object,
-                                                                  DT_SYMTAB);
-    const char *strings = (const char *)dynamic_address(object, DT_STRTAB);
-    const ElfW(Rela) *entry = (const ElfW(Rela) *)table;
-    const ElfW(Rela) *end = (const ElfW(Rela) *)(table + size);
+    const ElfW(Sym) *symbols = at(dynamic_address(object, DT_SYMTAB));
+    const char *strings = at(dynamic_address(object, DT_STRTAB));
+    const ElfW(Rela) *entry = at(table);
+    const ElfW(Rela) *end = at(table + size);
 
-    for (; table && entry < end; entry++) {
+    if (!table || !symbols || !strings) {
+        return NULL;
+    }
+    for (; entry < end; entry++) {
         ElfW(Xword) type = ELF64_R_TYPE(entry->r_info);
         const ElfW(Sym) *symbol = &symbols[ELF64_R_SYM(entry->r_info)];
 
         if ((type == IMPORT_SLOT || type == IMPORT_DATA)
             && strcmp(strings + symbol->st_name, name) == 0) {
-            return (void **)(object->base + entry->r_offset);
+            return at(object->base + entry->r_offset);
         }
     }
     return NULL;
@@ -148,7 +156,7 @@ static void **find_entry(const object_t *object, const char *name)
 static apr_status_t write_entry(void **entry, void *value, int is_relro)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    void *start = (void *)((ElfW(Addr))entry & ~(page - 1));
+    void *start = at((ElfW(Addr))entry & ~(page - 1));
 
     if (is_relro && mprotect(start, page, PROT_READ | PROT_WRITE) != 0) {
         return APR_EACCES;

@@ -170,7 +170,6 @@ static int same_action(const struct sigaction *a, const struct sigaction *b)
 
 static action_block_t *add_block(action_block_t *first)
 {
-    /* cppcheck-suppress invalidFunctionArg; -1 goes with MAP_ANONYMOUS */
     action_block_t *block = mmap(NULL, sizeof(*block), PROT_READ | PROT_WRITE,
                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 

@@ -40,7 +40,6 @@ int queue_pool_init(void)
     if (pool) {
         return 0;
     }
-    /* cppcheck-suppress invalidFunctionArg; -1 goes with MAP_ANONYMOUS */
     memory = mmap(NULL, POOL_SIZE * sizeof(queue_t), PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {

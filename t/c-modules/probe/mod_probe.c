@@ -219,9 +219,9 @@ static void set_timer(int first_ms, int next_ms)
     struct itimerval timer;
 
     timer.it_value.tv_sec = first_ms / 1000;
-    timer.it_value.tv_usec = first_ms % 1000 * 1000;
+    timer.it_value.tv_usec = (suseconds_t)(first_ms % 1000) * 1000;
     timer.it_interval.tv_sec = next_ms / 1000;
-    timer.it_interval.tv_usec = next_ms % 1000 * 1000;
+    timer.it_interval.tv_usec = (suseconds_t)(next_ms % 1000) * 1000;
     setitimer(ITIMER_REAL, &timer, NULL);
 }
 
@@ -501,7 +501,7 @@ static void cmd_fork(request_rec *r)
         report[3] = seen_count;
         report[4] = sigdefer_depth();
         report[5] = sigdefer_state();
-        _exit(write(ends[1], report, sizeof(report)) != sizeof(report));
+        _exit(write(ends[1], report, sizeof(report)) == sizeof(report) ? 0 : 1);
     }
     close(ends[1]);
     if (pid > 0 && read(ends[0], report, sizeof(report)) == sizeof(report)) {
@@ -726,8 +726,7 @@ static volatile sig_atomic_t nested_max;
  */
 static void on_signal_raise(int signo, siginfo_t *info, void *context)
 {
-    char here;
-    char *address = &here;
+    char *address = __builtin_frame_address(0);
 
     if (++nested_calls > nested_max) {
         nested_max = nested_calls;
@@ -772,9 +771,9 @@ static void cmd_foreign(request_rec *r)
 
 static void on_signal_crash(int signo, siginfo_t *info, void *context)
 {
-    volatile int *volatile nowhere = NULL;
+    static volatile int *volatile nowhere;
 
-    *nowhere = 1;
+    *nowhere = 1; /* NOLINT(*.NullDereference) */
 }
 
 static void cmd_crash(request_rec *r)
@@ -1174,7 +1173,8 @@ static void cmd_around(request_rec *r)
 static void cmd_stuck(request_rec *r)
 {
     pthread_mutexattr_t attr;
-    pthread_mutex_t *mutex = mmap(NULL, sizeof(*mutex), PROT_READ | PROT_WRITE,
+    pthread_mutex_t *mutex = mmap(NULL, sizeof(pthread_mutex_t),
+                                  PROT_READ | PROT_WRITE,
                                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t pid;
 
@@ -1269,7 +1269,7 @@ static int probe_handler(request_rec *r)
     sigset_t opened;
     size_t i;
 
-    if (!r->handler || strcmp(r->handler, PROBE_NAME)) {
+    if (!r->handler || strcmp(r->handler, PROBE_NAME) != 0) {
         return DECLINED;
     }
     name = apr_filepath_name_get(r->uri);
