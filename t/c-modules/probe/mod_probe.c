@@ -769,6 +769,23 @@ static void cmd_foreign(request_rec *r)
     say(r, "pid", getpid());
 }
 
+#define MANY_SIGNALS 12 /* SIGRTMIN and those that follow */
+
+static void cmd_foreign_many(request_rec *r)
+{
+    struct sigaction act;
+    int i;
+
+    memset(&act, 0, sizeof(act));
+    sigemptyset(&act.sa_mask);
+    act.sa_sigaction = on_signal_foreign;
+    act.sa_flags = SA_SIGINFO;
+    for (i = 0; i < MANY_SIGNALS; i++) {
+        sigaction(SIGRTMIN + i, &act, NULL);
+    }
+    say(r, "signals", MANY_SIGNALS);
+}
+
 static void on_signal_crash(int signo, siginfo_t *info, void *context)
 {
     static volatile int *volatile nowhere;
@@ -1237,6 +1254,7 @@ static const struct {
     { "endless", cmd_endless },
     { "errno", cmd_errno },
     { "foreign", cmd_foreign },
+    { "foreign-many", cmd_foreign_many },
     { "fork", cmd_fork },
     { "fork-term", cmd_fork_term },
     { "gone-timer", cmd_gone_timer },
