@@ -81,6 +81,9 @@ static pid_t parent_pid;
 static int hold_seconds;
 static timer_t timer;
 static int has_timer;
+static int (*stock_kill)(pid_t, int);
+static int (*stock_sigaction)(int, const struct sigaction *,
+                              struct sigaction *);
 static void (*stock_stop)(int);
 static void (*stock_restart)(int);
 
@@ -148,10 +151,10 @@ static int keep_deadlines(uint64_t now)
             left = 1;
             if (now >= deadline + KILL_MS) {
                 atomic_store(&entries[i].killed, 1);
-                kill(pid, SIGKILL);
+                stock_kill(pid, SIGKILL);
             }
             else if (now >= deadline) {
-                kill(pid, SIGTERM);
+                stock_kill(pid, SIGTERM);
             }
         }
     }
@@ -165,14 +168,14 @@ static int bound_kill(pid_t pid, int signo)
 
     if (signo == 0 || signo == SIGKILL || getpid() != parent_pid
         || retained->now || !(entry = hold_board_find(pid))) {
-        return kill(pid, signo);
+        return stock_kill(pid, signo);
     }
     atomic_store(&entry->asked, 1);
     if (atomic_load(&entry->state) == HOLD_SERVING) {
         return 0;
     }
     /* a child that waits goes in the same way, whatever it is sent */
-    return kill(pid, SIGTERM);
+    return stock_kill(pid, SIGTERM);
 }
 
 /* ---- Signals to the parent ---------------------------------------------- */
@@ -337,7 +340,7 @@ static int bound_sigaction(int signo, const struct sigaction *act,
     if (!act || getpid() != parent_pid || !is_parent_signal(signo)
         || (act->sa_flags & SA_SIGINFO) || act->sa_handler == SIG_DFL
         || act->sa_handler == SIG_IGN) {
-        return sigaction(signo, act, oact);
+        return stock_sigaction(signo, act, oact);
     }
     memset(&ours, 0, sizeof(ours));
     ours.sa_mask = act->sa_mask;
@@ -353,7 +356,7 @@ static int bound_sigaction(int signo, const struct sigaction *act,
         stock_stop = act->sa_handler;
         ours.sa_sigaction = on_stop;
     }
-    rv = sigaction(signo, &ours, oact);
+    rv = stock_sigaction(signo, &ours, oact);
     if (rv == 0) {
         catch_up(signo);
     }
@@ -385,7 +388,7 @@ static apr_status_t end_pass(void *unused)
     for (i = 0; i < PARENT_SIGNALS; i++) {
         int signo = parent_signals[i];
 
-        if (sigaction(signo, NULL, &found) != 0
+        if (stock_sigaction(signo, NULL, &found) != 0
             || !(found.sa_flags & SA_SIGINFO)
             || (found.sa_sigaction != on_stop
                 && found.sa_sigaction != on_restart)) {
@@ -395,7 +398,7 @@ static apr_status_t end_pass(void *unused)
         stock.sa_handler = found.sa_sigaction == on_stop ? stock_stop
                                                          : stock_restart;
         stock.sa_flags = found.sa_flags & ~SA_SIGINFO;
-        sigaction(signo, &stock, NULL);
+        stock_sigaction(signo, &stock, NULL);
     }
     if (has_timer) {
         timer_delete(timer);
@@ -416,6 +419,15 @@ void hold_parent_init(apr_pool_t *pconf, server_rec *s, int seconds)
     }
     parent_pid = getpid();
     hold_seconds = seconds;
+    stock_kill = (int (*)(pid_t, int))bind_original("kill");
+    stock_sigaction = (int (*)(int, const struct sigaction *,
+                               struct sigaction *))bind_original("sigaction");
+    if (!stock_kill || !stock_sigaction) {
+        ap_log_error(APLOG_MARK, APLOG_WARNING, APR_ENOTIMPL, s,
+                     "sigdefer: nothing of httpd can be bound: restarts and "
+                     "stops are hard ones, and cut what is served");
+        return;
+    }
     hold_listeners_find();
     memset(&event, 0, sizeof(event));
     event.sigev_notify = SIGEV_SIGNAL;

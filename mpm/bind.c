@@ -11,6 +11,7 @@
  * limitations under the License.
  */
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <string.h>
@@ -206,6 +207,14 @@ apr_status_t bind_import(const void *inside, const char *name,
     return rv;
 }
 
+/* The entry cannot tell: before the first call it leads to the loader, which
+ * would put its answer in place of ours.
+ */
+void *bind_original(const char *name)
+{
+    return dlsym(RTLD_DEFAULT, name);
+}
+
 void bind_undo(void)
 {
     while (bound_count > 0) {
@@ -221,6 +230,11 @@ apr_status_t bind_import(const void *inside, const char *name,
                          void *replacement)
 {
     return APR_ENOTIMPL;
+}
+
+void *bind_original(const char *name)
+{
+    return NULL;
 }
 
 void bind_undo(void)

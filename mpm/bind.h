@@ -45,6 +45,14 @@ apr_status_t bind_import(const void *inside, const char *name,
                          void *replacement);
 
 /**
+ * The function of that name which is called where nothing is re-pointed.  For
+ * replacements: where the module is built into httpd, its own calls go through
+ * the table of the executable, too.
+ * @return NULL if there is none
+ */
+void *bind_original(const char *name);
+
+/**
  * Put everything back; must have been done when the replacements are unloaded.
  */
 void bind_undo(void);
