@@ -19,7 +19,8 @@
 #         mpm      => 'prefork',        # or worker, event
 #         port     => 8080,             # on 127.0.0.1
 #         modules  => ['lua', 'php', 'x=/path/mod_x.so'],
-#         sigdefer => '/path/mod_sigdefer.so',    # or undef: stock
+#         sigdefer => '/path/mod_sigdefer.so',    # or undef: stock; if it is
+#                                           # built in: whether it is on
 #         pages    => ['/path/dir'],    # contents copied to DocumentRoot
 #         workers  => 32,               # most requests served at a time
 #         wrapper  => ['nice'],         # a program that runs httpd
@@ -60,7 +61,8 @@
 #
 # Loaded besides the modules asked for: the MPM and @BASE_MODULES below.
 # Files *.lua, *.php and *.cgi are run if lua, php, cgi or cgid is among the
-# modules.  HTTPD in the environment names the binary.  conf may override what
+# modules.  HTTPD in the environment names the binary, APXS the
+# program that knows where its modules are.  conf may override what
 # is configured, except for the error log, in which start looks for the end of
 # the start-up.
 #
@@ -131,11 +133,11 @@ sub new {
     $self->{mpm} =~ /^(?:prefork|worker|event)$/
         or die "PrivateHttpd: MPM must be prefork, worker or event,"
         . " not '$self->{mpm}'\n";
-    !defined $self->{sigdefer} || -r $self->{sigdefer}
-        or die "PrivateHttpd: $self->{sigdefer}: $!\n";
-
     $self->{httpd}    = find_httpd();
     $self->{builtin}  = builtin_modules($self->{httpd});
+    !defined $self->{sigdefer} || $self->{builtin}{sigdefer}
+        || -r $self->{sigdefer}
+        or die "PrivateHttpd: $self->{sigdefer}: $!\n";
     $self->{user}     = $> == 0 ? find_child_user() : undef;
     $self->{root}     = $self->make_root;
     $self->{docroot}  = "$self->{root}/htdocs";
@@ -196,7 +198,8 @@ sub find_child_user {
 
 sub module_dir {
     my ($self) = @_;
-    my ($dir) = grep { -d } @MODULE_PLACES;
+    my ($dir) = grep { -d }
+        $ENV{APXS} ? `$ENV{APXS} -q LIBEXECDIR` =~ /(.+)/ : (), @MODULE_PLACES;
 
     if (!$dir) {
         my $prefix = dirname(dirname($self->{httpd}));
@@ -278,9 +281,7 @@ sub conf_text {
         "ServerRoot \"$self->{root}\"\n",
         $self->load_line("mpm_$self->{mpm}"),
         (map { $self->load_line($_) } @modules),
-        $self->{sigdefer}
-        ? "LoadModule sigdefer_module \"$self->{sigdefer}\"\n"
-        : '',
+        $self->sigdefer_line,
         (map { $self->load_line($_) } @wanted),
         "Listen 127.0.0.1:$self->{port}\n",
         "ServerName localhost\n",
@@ -304,6 +305,14 @@ sub conf_text {
         "</Location>\n",
         (map { $HANDLERS{$_} // '' } @wanted),
         $self->{conf};
+}
+
+sub sigdefer_line {
+    my ($self) = @_;
+    my $file = $self->{sigdefer};
+
+    return $file ? '' : "SigDefer Off\n" if $self->{builtin}{sigdefer};
+    return $file ? $self->load_line("sigdefer=$file") : '';
 }
 
 sub load_line {

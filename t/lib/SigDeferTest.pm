@@ -25,7 +25,6 @@ use strict;
 use warnings;
 
 use Exporter       qw(import);
-use File::Basename qw(dirname);
 use File::Temp     ();
 use FindBin        ();
 
@@ -56,8 +55,9 @@ use Test::More   ();
 use TestServer   ();
 
 our @EXPORT = qw(children_of configtest error_log fetch has_php installed
-    is_running languages module_file mpm need_child_signals need_modules
-    need_sigdefer no_crash port probe proc_status server variants wait_until);
+    is_builtin is_running languages module_file mpm need_child_signals
+    need_modules need_sigdefer no_crash port probe proc_status server variants
+    wait_until);
 
 use constant {
     ANSWER_DEADLINE => 15,
@@ -82,11 +82,24 @@ sub error_log {
     return LogWatch->new(Apache::Test::vars('t_logs') . '/error_log');
 }
 
-# The file that mod_NAME is loaded from, if the server of the suite has it.
+# The file that mod_NAME is loaded from, if the server of the suite has it and
+# does not have it built in.
 sub module_file {
     my ($name) = @_;
-    return Apache::Test::config()->{modules}{"mod_$name.c"};
+    my $file = Apache::Test::config()->{modules}{"mod_$name.c"};
+
+    return $file && $file =~ m{/} ? $file : undef;
 }
+
+sub load_line {
+    my ($name) = @_;
+    my $file = module_file($name);
+
+    return $file ? "LoadModule ${name}_module \"$file\"\n" : '';
+}
+
+# Whether the module is part of httpd itself.
+sub is_builtin { return !module_file('sigdefer') }
 
 # For the plan: the module itself and both builds of the probe.
 sub need_sigdefer {
@@ -110,9 +123,9 @@ sub has_php {
 # whether the server of the suite has it or not.
 sub installed {
     my ($name) = @_;
-    my $mpm   = Apache::Test::config()->{modules}{'mod_mpm_' . mpm() . '.c'};
-    my ($file) = grep { -e } map { dirname($mpm) . "/$_.so" } "mod_$name",
-        $name;
+    my $apxs   = Apache::Test::vars('apxs');
+    my $dir    = `$apxs -q LIBEXECDIR` =~ s/\n//r;
+    my ($file) = grep { -e } map { "$dir/$_.so" } "mod_$name", $name;
     return $file // '';
 }
 
@@ -131,16 +144,12 @@ sub languages {
 # it.  sigdefer => 0 leaves the module out.
 sub configtest {
     my ($lines, %arg) = @_;
-    my $modules = Apache::Test::config()->{modules};
-    my $mpm     = mpm();
-    my $file    = File::Temp->new(TEMPLATE => 'sigdefer-conf-XXXXXX',
+    my $file = File::Temp->new(TEMPLATE => 'sigdefer-conf-XXXXXX',
         TMPDIR => 1);
 
     print {$file} 'ServerRoot "', Apache::Test::vars('serverroot'), "\"\n",
-        "LoadModule mpm_${mpm}_module \"$modules->{\"mod_mpm_$mpm.c\"}\"\n",
-        $arg{sigdefer} // 1
-        ? "LoadModule sigdefer_module \"$modules->{'mod_sigdefer.c'}\"\n"
-        : (),
+        load_line('mpm_' . mpm()),
+        $arg{sigdefer} // 1 ? load_line('sigdefer') : (),
         "ServerName localhost\n", "Listen 127.0.0.1:1\n", "$lines\n";
     $file->flush;
     open my $httpd, '-|', Apache::Test::vars('httpd') . " -t -f $file 2>&1"
