@@ -40,7 +40,7 @@ MODULE := $(BUILD)/mod_sigdefer.so
 BENCHES := sections cost restart
 
 .PHONY: all help deps run demo test model lint sanitize bench soak install \
-        clean \
+        uninstall clean \
         $(BENCHES:%=bench-%)
 
 all: deps-build $(MODULE)
@@ -62,6 +62,7 @@ help:
 #: make bench-restart   what restarts lose, with and without the module
 #: make soak            1,000 restarts under load: is anything left over?
 #: make install         into the httpd that apxs belongs to
+#: make uninstall       what make install has installed
 #: make clean           remove build/
 
 deps-%:
@@ -91,11 +92,40 @@ $(OBJECTS): | deps-build
 $(MODULE): $(OBJECTS)
 	$(CC) $(SHARED) $(LDFLAGS) -o $@ $^ -pthread -ldl
 
-install: all
-	install -d "$(DESTDIR)$(shell $(APXS) -q LIBEXECDIR)" \
-	           "$(DESTDIR)$(shell $(APXS) -q INCLUDEDIR)"
-	install -m 644 $(MODULE) "$(DESTDIR)$(shell $(APXS) -q LIBEXECDIR)"
-	install -m 644 mod_sigdefer.h "$(DESTDIR)$(shell $(APXS) -q INCLUDEDIR)"
+# ---- Installing it -------------------------------------------------------
+
+LIBEXECDIR = $(shell $(APXS) -q LIBEXECDIR)
+INCLUDEDIR = $(shell $(APXS) -q INCLUDEDIR)
+SYSCONFDIR = $(shell $(APXS) -q SYSCONFDIR)
+
+# What a2enmod of Debian takes: the sample, in two.
+MODS := $(BUILD)/sigdefer.load $(BUILD)/sigdefer.conf
+
+$(BUILD)/sigdefer.load: httpd.conf.sample
+	@mkdir -p $(@D)
+	sed -n 's,modules/,$(LIBEXECDIR)/,; /^LoadModule/p' $< >$@
+
+$(BUILD)/sigdefer.conf: httpd.conf.sample
+	@mkdir -p $(@D)
+	sed '1,/^LoadModule/d' $< | sed 1d >$@
+
+install: all $(MODS)
+	install -d "$(DESTDIR)$(LIBEXECDIR)" "$(DESTDIR)$(INCLUDEDIR)"
+	install -m 644 $(MODULE) "$(DESTDIR)$(LIBEXECDIR)"
+	install -m 644 mod_sigdefer.h "$(DESTDIR)$(INCLUDEDIR)"
+	if test -d "$(SYSCONFDIR)/mods-available"; then \
+	    install -d "$(DESTDIR)$(SYSCONFDIR)/mods-available" && \
+	    install -m 644 $(MODS) "$(DESTDIR)$(SYSCONFDIR)/mods-available"; \
+	fi
+
+# a module that is enabled and not there keeps httpd from starting
+uninstall:
+	rm -f "$(DESTDIR)$(LIBEXECDIR)/mod_sigdefer.so" \
+	      "$(DESTDIR)$(INCLUDEDIR)/mod_sigdefer.h" \
+	      "$(DESTDIR)$(SYSCONFDIR)"/mods-enabled/sigdefer.load \
+	      "$(DESTDIR)$(SYSCONFDIR)"/mods-enabled/sigdefer.conf \
+	      "$(DESTDIR)$(SYSCONFDIR)"/mods-available/sigdefer.load \
+	      "$(DESTDIR)$(SYSCONFDIR)"/mods-available/sigdefer.conf
 
 clean:
 	rm -rf $(BUILD)
@@ -133,7 +163,8 @@ $(PROBES): t/c-modules/probe/mod_probe.c mod_sigdefer.h
 	$(CC) $(PLUGIN) $(HTTPD_WARN) $(HTTPD_INC) $(SOFT) $(CFLAGS) $(SHARED) \
 	      -o $@ $<
 
-test: deps-build deps-test $(MODULE) $(PROBES) $(TESTS) $(LOCK_TESTS)
+test: deps-build deps-test $(MODULE) $(MODS) $(PROBES) $(TESTS) \
+      $(LOCK_TESTS)
 	@t/run $(TESTS) $(LOCK_TESTS) $(wildcard sigdefer/test/*.t)
 
 model: deps-model
