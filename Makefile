@@ -40,7 +40,7 @@ MODULE := $(BUILD)/mod_sigdefer.so
 BENCHES := sections cost restart
 
 .PHONY: all help deps run demo test model lint sanitize bench soak install \
-        uninstall clean \
+        uninstall deb check-deb clean \
         $(BENCHES:%=bench-%)
 
 all: deps-build $(MODULE)
@@ -63,12 +63,14 @@ help:
 #: make soak            1,000 restarts under load: is anything left over?
 #: make install         into the httpd that apxs belongs to
 #: make uninstall       what make install has installed
+#: make deb             Debian packages, in build/deb
+#: make check-deb       they are installed in a Debian of their own, and purged
 #: make clean           remove build/
 
 deps-%:
 	@scripts/deps $*
 
-deps: ; @scripts/deps build demo test model bench lint sanitize
+deps: ; @scripts/deps build demo test model bench lint sanitize deb
 
 # ---- The module ----------------------------------------------------------
 
@@ -126,6 +128,13 @@ uninstall:
 	      "$(DESTDIR)$(SYSCONFDIR)"/mods-enabled/sigdefer.conf \
 	      "$(DESTDIR)$(SYSCONFDIR)"/mods-available/sigdefer.load \
 	      "$(DESTDIR)$(SYSCONFDIR)"/mods-available/sigdefer.conf
+
+# Debian packages, in build/deb; built elsewhere, as that writes to debian/.
+deb: deps-build deps-deb
+	@scripts/deb $(BUILD)/deb
+
+check-deb: deb
+	@scripts/check-deb $(BUILD)/deb/*.deb
 
 clean:
 	rm -rf $(BUILD)
