@@ -39,8 +39,8 @@ PROBES := $(BUILD)/t/mod_probe_linked.so $(BUILD)/t/mod_probe_soft.so
 MODULE := $(BUILD)/mod_sigdefer.so
 BENCHES := sections cost restart
 
-.PHONY: all help deps run demo test model lint sanitize bench soak install \
-        uninstall deb check-deb clean \
+.PHONY: all help deps run demo test model check-intree lint sanitize bench \
+        soak install uninstall deb check-deb intree clean \
         $(BENCHES:%=bench-%)
 
 all: deps-build $(MODULE)
@@ -54,6 +54,7 @@ help:
 #: make demo            restarts under load, with and without the module
 #: make test            all tests, under prove
 #: make model           the futex lock's algorithm, exhaustively, by spin
+#: make check-intree    httpd built with the module in its tree, and the tests
 #: make lint            warnings as errors, clang-tidy, cppcheck, formatting
 #: make sanitize        the engine under ASan, UBSan, TSan; httpd -X in valgrind
 #: make bench           all of the following
@@ -65,12 +66,13 @@ help:
 #: make uninstall       what make install has installed
 #: make deb             Debian packages, in build/deb
 #: make check-deb       they are installed in a Debian of their own, and purged
+#: make intree          into the source tree of an httpd: HTTPD_SRC=...
 #: make clean           remove build/
 
 deps-%:
 	@scripts/deps $*
 
-deps: ; @scripts/deps build demo test model bench lint sanitize deb
+deps: ; @scripts/deps build demo test model bench lint sanitize deb intree
 
 # ---- The module ----------------------------------------------------------
 
@@ -136,6 +138,16 @@ deb: deps-build deps-deb
 check-deb: deb
 	@scripts/check-deb $(BUILD)/deb/*.deb
 
+# The sources of the module, as modules/sigdefer of httpd's source tree.
+intree: INTREE = $(HTTPD_SRC)/modules/sigdefer
+intree:
+	@test -e "$(HTTPD_SRC)/include/httpd.h" \
+	    || { echo "HTTPD_SRC: not the source tree of an httpd" >&2; exit 1; }
+	rm -rf "$(INTREE)"
+	mkdir "$(INTREE)"
+	cp --parents $(ENGINE) $(LOCKS) $(GLUE) $(HEADERS) "$(INTREE)"
+	cp intree/config.m4 intree/Makefile.in "$(INTREE)"
+
 clean:
 	rm -rf $(BUILD)
 
@@ -178,6 +190,9 @@ test: deps-build deps-test $(MODULE) $(MODS) $(PROBES) $(TESTS) \
 
 model: deps-model
 	@accept_lock/model/check
+
+check-intree: deps-build deps-test deps-intree $(PROBES)
+	@scripts/check-intree
 
 lint: deps-build deps-lint
 	@CC='$(CC)' COMMON_FLAGS='$(COMMON)' APR_FLAGS='$(APR_INC)' \
