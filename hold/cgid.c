@@ -44,6 +44,7 @@
 #include "httpd.h"
 #include "http_config.h"
 #include "http_core.h"
+#include "mpm_common.h"
 #include "unixd.h"
 
 #include "hold/hold.h"
@@ -247,6 +248,10 @@ apr_status_t hold_cgid_init(apr_pool_t *pconf, int seconds)
     parent_pid = getpid();
     hold_ms = (uint64_t)seconds * 1000u;
     expect_daemon(pconf);
+    if (cgid && bind_same_object(cgid, (const void *)ap_mpm_safe_kill)) {
+        /* built in: all of httpd would call ours for kill() and bind() */
+        return APR_ENOTIMPL;
+    }
     for (i = 0;
          cgid && i < sizeof(imports) / sizeof(imports[0]) && rv == APR_SUCCESS;
          i++) {

@@ -215,6 +215,15 @@ void *bind_original(const char *name)
     return dlsym(RTLD_DEFAULT, name);
 }
 
+int bind_same_object(const void *one, const void *other)
+{
+    Dl_info first;
+    Dl_info second;
+
+    return dladdr(one, &first) && dladdr(other, &second)
+           && first.dli_fbase == second.dli_fbase;
+}
+
 void bind_undo(void)
 {
     while (bound_count > 0) {
@@ -235,6 +244,11 @@ apr_status_t bind_import(const void *inside, const char *name,
 void *bind_original(const char *name)
 {
     return NULL;
+}
+
+int bind_same_object(const void *one, const void *other)
+{
+    return 0;
 }
 
 void bind_undo(void)

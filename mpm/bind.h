@@ -53,6 +53,12 @@ apr_status_t bind_import(const void *inside, const char *name,
 void *bind_original(const char *name);
 
 /**
+ * Whether two addresses are in the same object: what one of them imports is
+ * re-pointed for the other, too.
+ */
+int bind_same_object(const void *one, const void *other);
+
+/**
  * Put everything back; must have been done when the replacements are unloaded.
  */
 void bind_undo(void);
