@@ -452,7 +452,7 @@ static void adopted(int signo, const struct sigaction *found)
 SIGDEFER_HOT static void look_behind(void)
 {
     static volatile sigdefer_set_t others; /* to be looked at in this round */
-    static volatile unsigned connections;  /* of this round */
+    static volatile unsigned connections = 8; /* of this round: it is over */
     sigdefer_set_t set = others;
 
     if (++connections >= 8 && !set) {
