@@ -53,6 +53,8 @@ static atomic_int unbegun;
 static atomic_int is_closed;
 static int counts_unbegun;
 
+static apr_sigfunc_t *(*stock_signal)(int, apr_sigfunc_t *);
+
 /* apr_signal() */
 static apr_sigfunc_t *bound_signal(int signo, apr_sigfunc_t *handler)
 {
@@ -60,7 +62,7 @@ static apr_sigfunc_t *bound_signal(int signo, apr_sigfunc_t *handler)
     struct sigaction old;
 
     if (sigdefer_state() != SIGDEFER_ON) {
-        return apr_signal(signo, handler);
+        return stock_signal(signo, handler);
     }
     memset(&act, 0, sizeof(act));
     sigemptyset(&act.sa_mask);
@@ -135,8 +137,11 @@ void hold_threaded_init(server_rec *s)
     if (!worker && !event) {
         return;
     }
-    rv = bind_import(worker ? worker : event, "apr_signal",
-                     (void *)bound_signal);
+    stock_signal = (apr_sigfunc_t * (*)(int, apr_sigfunc_t *))
+        bind_original("apr_signal");
+    rv = stock_signal ? bind_import(worker ? worker : event, "apr_signal",
+                                    (void *)bound_signal)
+                      : APR_ENOTIMPL;
     if (rv != APR_SUCCESS) {
         ap_log_error(APLOG_MARK, APLOG_WARNING, rv, s,
                      "sigdefer: apr_signal() of the MPM cannot be bound: a "
