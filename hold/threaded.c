@@ -61,7 +61,7 @@ static apr_sigfunc_t *bound_signal(int signo, apr_sigfunc_t *handler)
     struct sigaction act;
     struct sigaction old;
 
-    if (sigdefer_state() != SIGDEFER_ON) {
+    if (!(sigdefer_managed() & SIGDEFER_BIT(signo))) {
         return stock_signal(signo, handler);
     }
     memset(&act, 0, sizeof(act));
