@@ -100,7 +100,6 @@ apr_status_t accept_lock_destroy(accept_lock_t *lock)
     if (load(lock->owner)) {
         return APR_EBUSY;
     }
-    lock->provider->destroy(lock->self);
     apr_pool_destroy(lock->pool);
     lock->pool = NULL;
     return APR_SUCCESS;

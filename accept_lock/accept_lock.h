@@ -116,6 +116,11 @@ typedef struct {
     /** ACCEPT_LOCK_ROBUST, ... */
     unsigned capabilities;
 
+    /**
+     * All that it takes belongs to the pool, with cleanups of APR's alone:
+     * httpd unloads its modules at a restart, and the locks of a generation
+     * that still serves go later, when the backend's code may lie elsewhere.
+     */
     apr_status_t (*create)(void **self, const char **error,
                            const char *argument, apr_pool_t *pool);
     /** In a child: forget what the parent held, renew what fork changes. */
@@ -128,8 +133,6 @@ typedef struct {
     pid_t (*holder)(void *self);
     /** See to it that the wait ends, also one that is just to begin. */
     void (*stop)(void *self);
-    /** All but the memory of the pool, which goes afterwards. */
-    void (*destroy)(void *self);
 } accept_lock_provider_t;
 
 /**
@@ -182,7 +185,8 @@ apr_status_t accept_lock_probe(const char **error,
  * @param pool the process pool, or one that lasts as long: children of older
  *        generations use their lock after a restart, and a lock that is
  *        unmapped cannot be recovered.  What the lock takes is given back by
- *        destroy, except for the lock itself, some 100 bytes.
+ *        destroy, except for the lock itself, some 100 bytes; or with the pool,
+ *        which may go in place of destroy.
  * @return APR_SUCCESS; APR_ENOTIMPL: not on this platform; APR_EINVAL: an
  *         argument for a backend that takes none; ENOTSUP and others: the
  *         errno of what failed (ENOENT, ENOTDIR, EACCES, EROFS, ENOSPC, ENOLCK,

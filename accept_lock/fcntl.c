@@ -16,7 +16,7 @@
  * Such a lock belongs to a process, not to a thread and not to a descriptor,
  * and any close of the file in a process drops it.  So the file is opened in
  * the parent, unlinked at once, inherited, and never opened or closed by a
- * child: destroy is for the parent.  Threads are kept apart in front of this.
+ * child: it is the parent's pool that closes it.  Threads are kept apart in front of this.
  * Locks of open file descriptions would not do: descriptors that are inherited
  * share one, and exclude nobody.
  *
@@ -33,11 +33,11 @@
 
 #include <fcntl.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "apr_file_io.h"
+#include "apr_portable.h"
 #include "apr_strings.h"
 
 #include "accept_lock/backend.h"
@@ -158,20 +158,24 @@ static void fcntl_no_stop(self_t *lock)
     lock->wanted.l_whence = SEEK_SET;
 }
 
-/* A file without a name; -1 and errno, if it cannot be had. */
-static int fcntl_open(const char *folder, apr_pool_t *pool)
+/* A file without a name, closed with the pool and at exec. */
+static apr_status_t fcntl_open(int *file, const char *folder, apr_pool_t *pool)
 {
     char *path = apr_pstrcat(pool, folder, "/accept_lock.XXXXXX", NULL);
-    int file = mkostemp(path, O_CLOEXEC);
+    apr_file_t *made;
+    apr_status_t rv;
 
-    if (file >= 0 && unlink(path) != 0) {
-        const int error = errno;
-
-        close(file);
-        errno = error;
-        return -1;
+    rv = apr_file_mktemp(&made, path,
+                         APR_FOPEN_CREATE | APR_FOPEN_READ | APR_FOPEN_WRITE
+                             | APR_FOPEN_EXCL,
+                         pool);
+    if (rv == APR_SUCCESS) {
+        rv = apr_file_remove(path, pool);
     }
-    return file;
+    if (rv == APR_SUCCESS) {
+        rv = apr_os_file_get(file, made);
+    }
+    return rv;
 }
 
 static apr_status_t fcntl_create(void **self, const char **error,
@@ -195,16 +199,15 @@ static apr_status_t fcntl_create(void **self, const char **error,
     made->shared = memory;
     made->pid = getpid();
     fcntl_no_stop(made);
-    made->file = fcntl_open(folder, pool);
-    if (made->file < 0) {
-        return accept_lock_failed(error, errno, folder, pool);
+    rv = fcntl_open(&made->file, folder, pool);
+    if (rv != APR_SUCCESS) {
+        return accept_lock_failed(error, rv, folder, pool);
     }
     rv = fcntl_set(made, F_WRLCK);
     if (rv == APR_SUCCESS) {
         rv = fcntl_set(made, F_UNLCK);
     }
     if (rv != APR_SUCCESS) {
-        close(made->file);
         return accept_lock_failed(
             error, rv, apr_pstrcat(pool, folder, ": locks", NULL), pool);
     }
@@ -224,11 +227,6 @@ static void fcntl_stop(void *self)
     *(volatile short *)&((self_t *)self)->wanted.l_type = F_UNLCK;
 }
 
-static void fcntl_destroy(void *self)
-{
-    close(((self_t *)self)->file);
-}
-
 const accept_lock_provider_t accept_lock_fcntl = {
     .name = "fcntl",
     .description = "a record lock on an unlinked file",
@@ -241,5 +239,4 @@ const accept_lock_provider_t accept_lock_fcntl = {
     .release = fcntl_release,
     .holder = fcntl_holder,
     .stop = fcntl_stop,
-    .destroy = fcntl_destroy,
 };

@@ -416,11 +416,6 @@ static void futex_stop(void *self)
     *(volatile time_t *)&((self_t *)self)->limit.tv_sec = 0;
 }
 
-static void futex_destroy(void *self)
-{
-    (void)self;
-}
-
 const accept_lock_provider_t accept_lock_futex = {
     .name = "futex",
     .description = "a lock word of its own, recovered by the kernel",
@@ -432,5 +427,4 @@ const accept_lock_provider_t accept_lock_futex = {
     .release = futex_release,
     .holder = futex_holder,
     .stop = futex_stop,
-    .destroy = futex_destroy,
 };

@@ -47,6 +47,9 @@ typedef struct {
     pid_t pid; /* of this process */
 } self_t;
 
+/* There is no pthread_mutex_destroy() to it, which would write to the mutex when
+ * others may use it still.
+ */
 static int init_mutex(pthread_mutex_t *mutex)
 {
     pthread_mutexattr_t attributes;
@@ -152,12 +155,6 @@ static void mutex_stop(void *self)
     (void)self;
 }
 
-/* Not pthread_mutex_destroy(), which writes to the mutex: others may use it. */
-static void mutex_destroy(void *self)
-{
-    (void)self;
-}
-
 const accept_lock_provider_t accept_lock_pthread = {
     .name = "pthread",
     .description = "a robust mutex of libc, without priority inheritance",
@@ -169,5 +166,4 @@ const accept_lock_provider_t accept_lock_pthread = {
     .release = mutex_release,
     .holder = mutex_holder,
     .stop = mutex_stop,
-    .destroy = mutex_destroy,
 };
