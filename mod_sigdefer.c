@@ -37,7 +37,9 @@
 #include "mpm_common.h"
 
 #include "mod_sigdefer.h"
+#include "accept_lock/provider.h"
 #include "hold/hold.h"
+#include "mpm/accept.h"
 #include "sigdefer/engine.h"
 
 #if !AP_MODULE_MAGIC_AT_LEAST(20120211, 68)
@@ -271,6 +273,9 @@ static const command_rec directives[] = {
     AP_INIT_TAKE1("SigDeferReapChildren", set_reap, NULL, RSRC_CONF,
                   "Off (default), Signal or Idle: when to reap processes that "
                   "a child has started and not waited for"),
+    AP_INIT_TAKE_ARGV("SigDeferAcceptLock", choice_add, NULL, RSRC_CONF,
+                      "default, auto (default) or a mechanism: the accept lock "
+                      "of the MPMs that are named, or of all"),
     { NULL }
 };
 
@@ -283,6 +288,50 @@ static int pre_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp)
     config.hold_seconds = 5;
     config.reap = SIGDEFER_REAP_OFF;
     config.signals = sigdefer_default_set();
+    choice_reset(pconf);
+    return OK;
+}
+
+/* Here and not later, since MPMs make their accept mutexes first thing in
+ * open_logs.
+ */
+static int check_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
+                        server_rec *s)
+{
+    choice_t *choice = NULL;
+
+    if (config.enabled) {
+        choice = apr_palloc(pconf, sizeof(*choice));
+        if (choice_make(choice, pconf) != OK) {
+            return HTTP_INTERNAL_SERVER_ERROR;
+        }
+    }
+    accept_bind(pconf, s, choice);
+    return OK;
+}
+
+/* httpd -t -D DUMP_RUN_CFG; on stdout, as what httpd itself prints. */
+static void dump_config(apr_pool_t *p, server_rec *s)
+{
+    apr_file_t *out = NULL;
+
+    if (ap_exists_config_define("DUMP_RUN_CFG")
+        && apr_file_open_stdout(&out, p) == APR_SUCCESS) {
+        apr_file_printf(out, "SigDeferAcceptLock: %s\n", accept_description(p));
+    }
+}
+
+static int before_mpm(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
+                      server_rec *s)
+{
+    accept_making(1);
+    return OK;
+}
+
+static int after_mpm(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
+                     server_rec *s)
+{
+    accept_making(0);
     return OK;
 }
 
@@ -321,6 +370,7 @@ static int post_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
         ap_log_error(APLOG_MARK, APLOG_INFO, 0, s, "sigdefer: off");
         return OK;
     }
+    accept_report(ptemp);
     if (config.hold && !is_one_process()) {
         rv = hold_board_create(s);
         if (rv == APR_SUCCESS) {
@@ -353,6 +403,11 @@ static int monitor(apr_pool_t *p, server_rec *s)
 {
     hold_board_report(s, config.hold_seconds);
     return DECLINED;
+}
+
+static void end_generation(server_rec *s, ap_generation_t gen)
+{
+    accept_end_generation(gen);
 }
 
 /* ---- The child ---------------------------------------------------------- */
@@ -576,12 +631,19 @@ static void register_hooks(apr_pool_t *p)
 {
     /* what it starts there must find itself bound */
     static const char *const before[] = { "mod_cgid.c", NULL };
+    static const char *const mpms[] = { "prefork.c", "worker.c", NULL };
 
     APR_REGISTER_OPTIONAL_FN(sigdefer_api);
+    accept_lock_provider_register(p);
 
     ap_hook_pre_config(pre_config, NULL, NULL, APR_HOOK_MIDDLE);
+    ap_hook_check_config(check_config, NULL, NULL, APR_HOOK_MIDDLE);
+    ap_hook_test_config(dump_config, NULL, NULL, APR_HOOK_MIDDLE);
+    ap_hook_open_logs(before_mpm, NULL, mpms, APR_HOOK_REALLY_FIRST);
+    ap_hook_open_logs(after_mpm, mpms, NULL, APR_HOOK_REALLY_FIRST);
     ap_hook_post_config(post_config, NULL, before, APR_HOOK_MIDDLE);
     ap_hook_child_status(child_status, NULL, NULL, APR_HOOK_MIDDLE);
+    ap_hook_end_generation(end_generation, NULL, NULL, APR_HOOK_MIDDLE);
     ap_hook_monitor(monitor, NULL, NULL, APR_HOOK_MIDDLE);
 
     ap_hook_child_init(child_init, NULL, NULL, APR_HOOK_REALLY_LAST);

@@ -17,9 +17,8 @@
  *
  * - A child that waits for a connection is woken by the timer's signal, which
  *   is not restarted, again and again until it has left: a signal that came
- *   between the loop's test and its wait would be slept through.  (A child
- *   that waits for the accept mutex cannot be woken, and leaves when it has
- *   got the mutex.)
+ *   between the loop's test and its wait would be slept through.  If it waits
+ *   for the accept lock, that is given up, see mpm/accept.c.
  * - A child on an idle keep-alive connection has its socket shut down for
  *   reading.  What the client has sent by then is still read and answered.
  * - A child that serves is left alone: the timer is set to the deadline.
@@ -55,6 +54,7 @@
 #include "unixd.h"
 
 #include "hold/hold.h"
+#include "mpm/accept.h"
 #include "sigdefer/engine.h"
 
 extern module AP_MODULE_DECLARE_DATA sigdefer_module;
@@ -183,6 +183,7 @@ static void note(int signo)
     hold.deadline = deadline;
     hold.noted = signo;
     hold.mpm->shutdown_pending = 1;
+    accept_stop();
 }
 
 /* ---- The deadline ------------------------------------------------------- */
