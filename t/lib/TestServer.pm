@@ -19,7 +19,8 @@
 # Besides what PrivateHttpd knows: sigdefer => 0 leaves the module out, probe
 # => 'linked', 'soft' or undef says which probe is in, conf is added to what
 # the server of the suite has for the pages and the probes (a sub that returns it
-# is told the second port), start => 0 leaves it to the test to launch it.
+# is told the second port), listeners says how many there are, start => 0 leaves
+# it to the test to launch it.
 
 package TestServer;
 
@@ -45,7 +46,9 @@ sub new {
     my $probe   = exists $arg{probe} ? $arg{probe} : 'linked';
     my ($area)  = $FindBin::Bin =~ /([\w-]+)$/;
     my ($topic) = $FindBin::Script =~ /^([\w-]+)/;
-    my ($port, $second) = free_ports();
+    my $listeners = $arg{listeners} // 2;
+    my ($port, $second, @more) = free_ports($listeners);
+    my @others = splice @{ [ $second, @more ] }, 0, $listeners - 1;
 
     my $self = $class->SUPER::new(
         workers => 4,
@@ -62,12 +65,13 @@ sub new {
             $probe ? "probe_$probe=$modules->{\"mod_probe_$probe.c\"}" : (),
         ],
         conf => join("\n",
-            ($arg{listeners} // 2) > 1 ? "Listen 127.0.0.1:$second" : (),
+            (map { "Listen 127.0.0.1:$_" } @others),
             'LogLevel info',
             "Include \"$conf/pages.conf\"",
             ref $arg{conf} ? $arg{conf}->($second) : $arg{conf} // '', ''),
     );
     $self->{second} = $second;
+    $self->{ports}  = [ $port, @others ];
 
     if ($arg{start} // 1) {
         $self->start;
@@ -81,6 +85,7 @@ sub new {
 
 # From the range of ports that belongs to the MPM.
 sub free_ports {
+    my ($wanted) = @_;
     my $first = Apache::Test::vars('port');
     my @free  = grep {
         IO::Socket::INET->new(
@@ -91,11 +96,15 @@ sub free_ports {
         )
     } $first + 2 .. $first + 29;
 
-    @free >= 2 or die "no free port\n";
-    return @free[0, 1];
+    $wanted = 2 if $wanted < 2;
+    @free >= $wanted or die "no free port\n";
+    return @free[0 .. $wanted - 1];
 }
 
 sub port { return $_[0]->{port} }
+
+# Of all listeners.
+sub ports { return @{ $_[0]->{ports} } }
 
 # Of the second listener.
 sub second_port { return $_[0]->{second} }
