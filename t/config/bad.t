@@ -68,6 +68,7 @@ my @directives = (
     'SigDeferHold Off',
     'SigDeferHoldTime 3',
     'SigDeferReapChildren Idle',
+    'SigDeferAcceptLock futex',
 );
 
 plan tests => 2 * @cases + 4 * @directives, need_sigdefer();
