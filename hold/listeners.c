@@ -23,13 +23,16 @@
  * not taken over.
  */
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "apr_lib.h"
 #include "httpd.h"
 #include "http_config.h"
 #include "unixd.h"
@@ -106,23 +109,48 @@ static int is_kept(const kept_t *last, int fd)
     return 0;
 }
 
-void hold_listeners_find(void)
+static void add_listener(int fd)
 {
-    kept_t *last = kept();
+    if (count < MAX_LISTENERS && !is_kept(kept(), fd) && is_listener(fd)) {
+        listeners[count].fd = fd;
+        listeners[count].events = POLLIN;
+        count++;
+    }
+}
+
+/* To try all numbers there may be takes several milliseconds, in which nobody
+ * is served.
+ */
+static void look_at_descriptors(void)
+{
+    DIR *open_ones = opendir("/proc/self/fd");
+    const struct dirent *entry;
     long max = sysconf(_SC_OPEN_MAX);
     int fd;
 
-    count = 0;
-    for (fd = 0; fd < max && fd < MAX_DESCRIPTORS && count < MAX_LISTENERS;
-         fd++) {
-        if (!is_kept(last, fd) && is_listener(fd)) {
-            listeners[count].fd = fd;
-            listeners[count].events = POLLIN;
-            count++;
+    if (!open_ones) {
+        for (fd = 0; fd < max && fd < MAX_DESCRIPTORS; fd++) {
+            add_listener(fd);
+        }
+        return;
+    }
+    while ((entry = readdir(open_ones))) {
+        if (apr_isdigit(entry->d_name[0])) {
+            add_listener(atoi(entry->d_name));
         }
     }
+    closedir(open_ones);
+}
+
+void hold_listeners_find(void)
+{
+    kept_t *last = kept();
+
+    count = 0;
+    look_at_descriptors();
     while (last->count > 0) {
-        fd = last->fds[--last->count];
+        int fd = last->fds[--last->count];
+
         if (!is_of_this_pass(fd)) {
             shutdown(fd, SHUT_RDWR);
         }
