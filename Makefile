@@ -207,6 +207,10 @@ $(BUILD)/bench/load: bench/load.c bench/transport.c bench/transport.h
 	@mkdir -p $(@D)
 	$(CC) $(COMMON) $(CFLAGS) -o $@ $(filter %.c,$^) -lssl -lcrypto
 
+$(BUILD)/bench/mod_reads.so: bench/mod_reads.c
+	@mkdir -p $(@D)
+	$(CC) $(PLUGIN) $(HTTPD_WARN) $(HTTPD_INC) $(CFLAGS) $(SHARED) -o $@ $<
+
 $(BUILD)/bench/libsigdefer.so: $(ENGINE) $(HEADERS)
 	@mkdir -p $(@D)
 	$(CC) $(PLUGIN) $(CFLAGS) $(SHARED) -o $@ $(ENGINE) -pthread
@@ -222,7 +226,8 @@ $(SECTIONS): $(BUILD)/bench/%: bench/%.c bench/brackets.h mod_sigdefer.h \
 bench-sections: deps-build deps-bench $(SECTIONS)
 	@bench/sections.pl --check
 
-bench-cost: deps-build deps-bench $(MODULE) $(BUILD)/bench/load
+bench-cost: deps-build deps-bench $(MODULE) $(BUILD)/bench/load \
+            $(BUILD)/bench/mod_reads.so
 	@bench/cost.pl --check
 
 bench-restart: deps-build deps-bench $(MODULE) $(BUILD)/bench/load

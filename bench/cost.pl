@@ -12,12 +12,13 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-# What mod_sigdefer costs when no signal comes: two servers, one with it and
-# one without, serve the same requests in turn.
+# What mod_sigdefer costs when no signal comes: servers with it and without
+# serve the same requests in turn, and one with a module that only makes the
+# system calls with which mod_sigdefer looks behind (bench/mod_reads.c).
 #
 #     bench/cost.pl [--pairs N] [--requests N] [--connections N]
 #         [--mpm prefork,event] [--port PORT] [--module PATH] [--load PATH]
-#         [--same] [--check]
+#         [--reads PATH] [--same] [--check]
 #
 # Writes build/bench/cost.json; the ratios of the pairs go to standard error
 # as each row is done.  --same compares two servers without the module, and
@@ -25,10 +26,10 @@
 # status 1 if a bar is missed.
 #
 # CPU is that of the whole server, parent and children, while it serves
-# --requests requests for a short static page.  Each pair has two new servers,
-# as many processes from start to end, on PORT and the next one; only one is
-# asked at a time.  The two halves of a pair are cut into slices that take
-# turns in the order A B B A, so that what else the machine does, and how fast
+# --requests requests for a short static page.  Each pair has new servers, as
+# many processes from start to end, on PORT and the next two; only one is asked
+# at a time.  The parts of a pair are cut into slices that take turns in the
+# order A B C C B A, so that what else the machine does, and how fast
 # it runs at the moment, meets both.  The result is the median of the ratios
 # of the pairs, with the interval that holds the true median with at least
 # 95 % probability (that of the sign test: order statistics, no assumption
@@ -60,6 +61,7 @@ use PrivateHttpd;
 
 my @COLUMNS = qw(mpm keepalive pairs requests cpu_s_stock_median
     cpu_s_loaded_median ratio_median ratio_low95 ratio_high95
+    ratio_reads_median
     syscalls_added_per_connection memory_added_kib);
 
 # The bars.
@@ -94,8 +96,10 @@ my %option = (
     mpm         => 'prefork,event',
     port        => 18300,
     module      => "$REPO/build/mod_sigdefer.so",
+    reads       => "$REPO/build/bench/mod_reads.so",
     load        => "$REPO/build/bench/load",
 );
+my @SERVERS = qw(stock reads loaded);
 my $ticks = POSIX::sysconf(POSIX::_SC_CLK_TCK);
 my $temp;
 my $tracer;
@@ -104,7 +108,7 @@ exit main();
 
 sub main {
     GetOptions(\%option, 'pairs=i', 'requests=i', 'connections=i', 'mpm=s',
-        'port=i', 'module=s', 'load=s', 'same', 'check')
+        'port=i', 'module=s', 'load=s', 'reads=s', 'same', 'check')
         && !@ARGV
         && $option{pairs} > 0
         && $option{requests} >= SLICES
@@ -143,35 +147,36 @@ END {
 sub measure {
     my ($mpm, $keep) = @_;
     my $name = $mpm . ($keep ? ', keep-alive' : '');
-    my ($stock, $loaded, @stock, @loaded);
+    my (%server, %cpu);
 
     for my $pair (1 .. $option{pairs}) {
-        ($stock, $loaded) = start_servers($mpm, $pair % 2);
-        ask($_, $keep, WARM_UP_REQUESTS) for $stock, $loaded;
-        my ($stock_cpu, $loaded_cpu) = cpu_of_pair($stock, $loaded, $keep);
-        push @stock,  $stock_cpu;
-        push @loaded, $loaded_cpu;
-        $pair == $option{pairs} or $_->stop for $stock, $loaded;
+        %server = start_servers($mpm, $pair);
+        ask($_, $keep, WARM_UP_REQUESTS) for values %server;
+        my %used = cpu_of_pair(\%server, $keep);
+        push @{ $cpu{$_} }, $used{$_} for @SERVERS;
+        $pair == $option{pairs} or $_->stop for values %server;
     }
-    my @ratios = sort { $a <=> $b }
-        map { $loaded[$_] / $stock[$_] } 0 .. $#stock;
+    my ($stock, $loaded) = @server{qw(stock loaded)};
+    my @ratios = ratios($cpu{loaded}, $cpu{stock});
     my ($low, $high) = median_interval(@ratios);
     print STDERR "$name: ratios",
         (map { sprintf ' %.3f', $_ } @ratios), "\n";
     my %added = added_calls($stock, $loaded, $keep);
     my $memory = own_memory($loaded) - own_memory($stock);
 
-    $_->stop for $stock, $loaded;
+    $_->stop for values %server;
     return {
         mpm                           => $mpm,
         keepalive                     => $keep,
         pairs                         => $option{pairs},
         requests                      => $option{requests},
-        cpu_s_stock_median            => sprintf('%.3f', median(@stock)),
-        cpu_s_loaded_median           => sprintf('%.3f', median(@loaded)),
+        cpu_s_stock_median            => sprintf('%.3f', median(@{ $cpu{stock} })),
+        cpu_s_loaded_median           => sprintf('%.3f', median(@{ $cpu{loaded} })),
         ratio_median                  => sprintf('%.4f', median(@ratios)),
         ratio_low95                   => sprintf('%.4f', $low),
         ratio_high95                  => sprintf('%.4f', $high),
+        ratio_reads_median            => sprintf('%.4f',
+            median(ratios($cpu{reads}, $cpu{stock}))),
         syscalls_added_per_connection => sprintf('%.2f',
             sum0(map { $_->{added} } grep { !$_->{noise} } values %added)),
         memory_added_kib              => $memory,
@@ -180,19 +185,24 @@ sub measure {
     };
 }
 
-# New ones for each pair, started in turns one or the other first: which memory
-# a server happens to get makes it faster or slower for as long as it lives, by
+# In ascending order.
+sub ratios {
+    my ($of, $to) = @_;
+    return sort { $a <=> $b } map { $of->[$_] / $to->[$_] } 0 .. $#$to;
+}
+
+# New ones for each pair, each in turn the first to be started: which memory a
+# server happens to get makes it faster or slower for as long as it lives, by
 # more than what is looked for.
 sub start_servers {
-    my ($mpm, $loaded_first) = @_;
-    my @names = $loaded_first ? qw(loaded stock) : qw(stock loaded);
+    my ($mpm, $pair) = @_;
     my %server;
 
-    for my $i (0, 1) {
-        $server{ $names[$i] }
-            = start_server($names[$i], $mpm, $option{port} + $i);
+    for my $i (0 .. $#SERVERS) {
+        my $name = $SERVERS[($i + $pair) % @SERVERS];
+        $server{$name} = start_server($name, $mpm, $option{port} + $i);
     }
-    return @server{qw(stock loaded)};
+    return %server;
 }
 
 sub start_server {
@@ -206,6 +216,8 @@ sub start_server {
         sigdefer => $name eq 'loaded' && !$option{same}
         ? $option{module}
         : undef,
+        modules => [$name eq 'reads' && !$option{same}
+            ? "reads=$option{reads}" : ()],
         # httpd counts the requests that do not end the connection.
         conf => "ExtendedStatus Off\nMaxKeepAliveRequests "
             . (KEEPALIVE_REQUESTS - 1) . "\n",
@@ -236,20 +248,19 @@ sub median_interval {
 # --- requests and CPU ------------------------------------------------------
 
 sub cpu_of_pair {
-    my ($stock, $loaded, $keep) = @_;
-    my @turns = (0, 1);
-    my @cpu   = (0, 0);
+    my ($server, $keep) = @_;
+    my @turns = @SERVERS;
+    my %cpu;
 
     for my $slice (1 .. SLICES) {
         my $requests = int($option{requests} * $slice / SLICES)
             - int($option{requests} * ($slice - 1) / SLICES);
-        for my $turn (@turns) {
-            $cpu[$turn] += cpu_of_requests(($stock, $loaded)[$turn], $keep,
-                $requests);
+        for my $name (@turns) {
+            $cpu{$name} += cpu_of_requests($server->{$name}, $keep, $requests);
         }
         @turns = reverse @turns;
     }
-    return @cpu;
+    return %cpu;
 }
 
 sub cpu_of_requests {
