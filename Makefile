@@ -36,6 +36,7 @@ TESTS  := $(patsubst sigdefer/test/%.c,$(BUILD)/test/%, \
 LOCK_TESTS := $(patsubst accept_lock/test/%.c,$(BUILD)/test/%, \
                          $(wildcard accept_lock/test/test_*.c))
 PROBES := $(BUILD)/t/mod_probe_linked.so $(BUILD)/t/mod_probe_soft.so
+UNLUCKY := $(BUILD)/t/unlucky.so
 MODULE := $(BUILD)/mod_sigdefer.so
 BENCHES := sections cost restart
 
@@ -184,7 +185,11 @@ $(PROBES): t/c-modules/probe/mod_probe.c mod_sigdefer.h
 	$(CC) $(PLUGIN) $(HTTPD_WARN) $(HTTPD_INC) $(SOFT) $(CFLAGS) $(SHARED) \
 	      -o $@ $<
 
-test: deps-build deps-test $(MODULE) $(MODS) $(PROBES) $(TESTS) \
+$(UNLUCKY): t/c-modules/unlucky/unlucky.c
+	@mkdir -p $(@D)
+	$(CC) $(COMMON) -fPIC $(CFLAGS) $(SHARED) -o $@ $< -ldl
+
+test: deps-build deps-test $(MODULE) $(MODS) $(PROBES) $(UNLUCKY) $(TESTS) \
       $(LOCK_TESTS)
 	@t/run $(TESTS) $(LOCK_TESTS) $(wildcard sigdefer/test/*.t)
 

@@ -50,12 +50,22 @@ APLOG_USE_MODULE(sigdefer);
 
 #define RETAINED_KEY "mod_sigdefer_accept"
 
-/* Nothing is left of it, whatever becomes of the process. */
+/* For a mutex that nobody locks.  Nothing is left of these, whatever becomes of
+ * the process; the first one may be refused, as under some emulators.
+ */
+static const apr_lockmech_e stand_ins[] = {
 #if APR_HAS_PROC_PTHREAD_SERIALIZE
-#define STAND_IN APR_LOCK_PROC_PTHREAD
-#else
-#define STAND_IN APR_LOCK_DEFAULT
+    APR_LOCK_PROC_PTHREAD,
 #endif
+#if APR_HAS_POSIXSEM_SERIALIZE
+    APR_LOCK_POSIXSEM,
+#endif
+#if APR_HAS_FCNTL_SERIALIZE
+    APR_LOCK_FCNTL,
+#endif
+};
+
+#define STAND_INS (sizeof(stand_ins) / sizeof(stand_ins[0]))
 
 /* A lock and the mutex that stands for it; in the parent and its children. */
 typedef struct {
@@ -175,6 +185,17 @@ void accept_end_generation(ap_generation_t generation)
     }
 }
 
+static apr_status_t make_stand_in(apr_proc_mutex_t **mutex, apr_pool_t *pool)
+{
+    apr_status_t rv = APR_ENOTIMPL;
+    apr_size_t i;
+
+    for (i = 0; rv != APR_SUCCESS && i < STAND_INS; i++) {
+        rv = stock.create(mutex, NULL, stand_ins[i], pool);
+    }
+    return rv;
+}
+
 /* A mutex for the MPM, and a lock of ours for it. */
 static apr_status_t make_pair(apr_proc_mutex_t **mutex, apr_pool_t *pool)
 {
@@ -190,7 +211,7 @@ static apr_status_t make_pair(apr_proc_mutex_t **mutex, apr_pool_t *pool)
                                 slab->pool);
         if (rv == APR_SUCCESS) {
             error = "mutex";
-            rv = stock.create(mutex, NULL, STAND_IN, pool);
+            rv = make_stand_in(mutex, pool);
         }
         if (rv != APR_SUCCESS) {
             error = apr_pstrdup(pool, error);

@@ -12,9 +12,7 @@
 # limitations under the License.
 
 
-# Which lock is taken: SigDeferAcceptLock for this MPM, then the one for all,
-# then a Mutex line that names mpm-accept, then the best that works; what cannot
-# be had is refused.
+# SigDeferAcceptLock against Mutex, for several MPMs, and off.
 
 use strict;
 use warnings;
@@ -22,78 +20,74 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 use SigDeferTest;
+use AcceptTest;
 use Apache::Test '-withtestmore';
 
+my $auto  = qr/^futex \(auto: the best that works here\)$/;
+my $own   = qr/^the MPM's own \(as configured\)$/;
+my $named = qr/^pthread \(as configured\)$/;
 my $mpm   = mpm();
 my $other = $mpm eq 'prefork' ? 'worker' : 'prefork';
-my $takes = $mpm ne 'event';
-my $auto  = 'futex (auto: the best that works here)';
-my $own   = q(the MPM's own);
 
-my @chosen = (
-    [ '' => $auto ],
-    [ 'SigDeferAcceptLock auto'           => $auto ],
-    [ 'SigDeferAcceptLock default'        => "$own (as configured)" ],
-    [ 'SigDeferAcceptLock pthread'        => 'pthread (as configured)' ],
-    [ "SigDeferAcceptLock pthread $other" => $auto ],
-    [ "SigDeferAcceptLock FCNTL\nSigDeferAcceptLock default $mpm"
-            => "$own (as configured)" ],
-    [ "DefaultRuntimeDir /tmp\n<IfModule mod_sigdefer.c>\n"
-            . "SigDeferAcceptLock fcntl\n</IfModule>"
-            => 'fcntl (as configured)' ],
-    [ 'Mutex posixsem'                    => $auto ],
-    [ 'Mutex posixsem default'            => $auto ],
-    [ 'Mutex posixsem watchdog-callback'  => $auto ],
-    [ 'SigDefer Off'                      => "$own (SigDefer Off)" ],
-
-    # event registers no mutex of that name
-    $takes ? (
-        [ 'Mutex sem mpm-accept'     => $own ],
-        [ 'Mutex default mpm-accept' => $auto ],
-        [ "Mutex sem mpm-accept\nSigDeferAcceptLock futex"
-                => 'futex (as configured)' ],
-    ) : (),
+# What is shown for a configuration.
+my @choices = (
+    [ ''                                      => $auto ],
+    [ 'SigDeferAcceptLock auto'               => $auto ],
+    [ 'SigDeferAcceptLock Default'            => $own ],
+    [ 'SigDeferAcceptLock pthread'            => $named ],
+    [ "SigDeferAcceptLock pthread $mpm"       => $named ],
+    [ "SigDeferAcceptLock pthread $other $mpm" => $named ],
+    [ "SigDeferAcceptLock pthread $other"     => $auto ],
+    [ "SigDeferAcceptLock pthread $mpm\nSigDeferAcceptLock fcntl $other" =>
+            $named ],
+    [ "SigDeferAcceptLock fcntl\nSigDeferAcceptLock pthread $mpm" => $named ],
+    [ "<IfModule $mpm.c>\nSigDeferAcceptLock pthread\n</IfModule>\n"
+            . "<IfModule $other.c>\nSigDeferAcceptLock fcntl\n</IfModule>" =>
+            $named ],
+    [ "SigDeferAcceptLock pthread\nSigDeferAcceptLock pthread" => $named ],
+    [ 'Mutex fcntl mpm-accept' =>
+            qr/^the MPM's own \(Mutex fcntl mpm-accept\)$/ ],
+    [ "<IfModule $mpm.c>\nMutex sysvsem default mpm-accept\n</IfModule>" =>
+            qr/^the MPM's own \(Mutex sysvsem mpm-accept\)$/ ],
+    [ "Mutex fcntl mpm-accept\nSigDeferAcceptLock auto" =>
+            qr/^the MPM's own \(Mutex fcntl mpm-accept\)$/ ],
+    [ 'Mutex fcntl'                           => $auto ],
+    [ 'Mutex fcntl default'                   => $auto ],
+    [ 'Mutex default mpm-accept'              => $auto ],
+    [ "Mutex fcntl mpm-accept\nSigDeferAcceptLock pthread" => $named ],
+    [ "SigDefer Off\nSigDeferAcceptLock pthread" =>
+            qr/^the MPM's own \(SigDefer Off\)$/ ],
 );
-my @wrong = (
-    [ 'SigDeferAcceptLock'
-            => qr/no mechanism is given; legal are default, auto, futex/ ],
-    [ 'SigDeferAcceptLock frob'
-            => qr/'frob' is not known; legal are default, auto, futex/ ],
-    [ 'SigDeferAcceptLock futex prefrok'
-            => qr/'prefrok' is not known; legal are prefork, worker, event/ ],
-    [ 'SigDeferAcceptLock futex event'
-            => qr/event takes no accept lock, .*; legal are default, auto/ ],
-    [ 'SigDeferAcceptLock exclusive' => qr/'exclusive' is not available/ ],
-    [ 'SigDeferAcceptLock futex:/tmp' => qr/futex takes no path; legal are / ],
-    [ 'SigDeferAcceptLock auto:/tmp'  => qr/auto takes no path; legal are / ],
-    [ "SigDeferAcceptLock futex worker\nSigDeferAcceptLock fcntl prefork worker"
-            => qr/fcntl for worker contradicts .*futex.* on line \d+ of / ],
-    [ "SigDeferAcceptLock futex\nSigDeferAcceptLock fcntl"
-            => qr/fcntl for all MPMs contradicts .*futex.* on line \d+ of / ],
+
+# What the MPM then says itself.
+my @servers = (
+    [ 'Mutex fcntl mpm-accept'                             => 'fcntl' ],
+    [ "Mutex fcntl mpm-accept\nSigDeferAcceptLock pthread" => 'pthread' ],
+    [ "Mutex fcntl\nSigDefer Off"                          => 'fcntl' ],
+    [ "Mutex fcntl\nSigDeferAcceptLock default"            => 'fcntl' ],
 );
-my @unusable = $takes ? (
-    [ 'SigDeferAcceptLock fcntl:/no/such/folder'
-            => qr{on line \d+ of .*/no/such/folder} ],
-    [ 'SigDeferAcceptLock fcntl:/etc/passwd'
-            => qr{on line \d+ of .*/etc/passwd} ],
-    [ 'SigDeferAcceptLock fcntl:/proc' => qr{on line \d+ of .*/proc} ],
-) : ();
 
-plan tests => @chosen + 2 * @wrong + 2 * @unusable, need_sigdefer();
+plan tests => @choices + 3 * @servers, need_accept_lock();
 
-for my $case (@chosen) {
-    my ($lines, $expected) = @$case;
-    my (undef, $output) = configtest($lines, dump => 'RUN_CFG');
+for my $choice (@choices) {
+    my ($lines, $expected) = @$choice;
+    my (undef, $output) = configtest($lines, options => '-D DUMP_RUN_CFG');
+    my ($shown) = $output =~ /^SigDeferAcceptLock: (.*)$/m;
 
-    $expected = $own unless $takes;
-    like $output, qr/^SigDeferAcceptLock: \Q$expected\E/m,
-        ($lines =~ s/\n/, /gr || 'nothing') . ": $expected";
+    like $shown // $output, $expected, label($lines);
 }
-for my $case (@wrong, @unusable) {
-    my ($lines, $message) = @$case;
-    my ($ok, $output) = configtest($lines);
 
-    $lines =~ s/\n/, /g;
-    ok !$ok, "$lines: refused";
-    like $output, $message, "$lines: the message tells why";
+for my $row (@servers) {
+    my ($lines, $expected) = @$row;
+    my $server = accept_server(conf => "$lines\n");
+
+    is lock_name($server), $expected, label($lines) . ": it is $expected";
+    $server->restart('HUP');
+    is lock_name($server), $expected, label($lines) . ': after a restart';
+    answers_on_all($server, 1, label($lines) . ': it serves');
+}
+
+sub label {
+    my ($lines) = @_;
+    return $lines eq '' ? 'nothing' : join ' / ', split /\n/, $lines;
 }

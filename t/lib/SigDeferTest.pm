@@ -141,7 +141,8 @@ sub languages {
 }
 
 # Whether httpd takes a configuration with these lines, and what it says about
-# it.  sigdefer => 0 leaves the module out, dump => NAME has httpd tell more.
+# it.  sigdefer => 0 leaves the module out, options are added to httpd's,
+# wrapper is a program that runs it.
 sub configtest {
     my ($lines, %arg) = @_;
     my $file = File::Temp->new(TEMPLATE => 'sigdefer-conf-XXXXXX',
@@ -152,10 +153,9 @@ sub configtest {
         $arg{sigdefer} // 1 ? load_line('sigdefer') : (),
         "ServerName localhost\n", "Listen 127.0.0.1:1\n", "$lines\n";
     $file->flush;
-    my $dump = $arg{dump} ? "-D DUMP_$arg{dump}" : '';
-    open my $httpd, '-|',
-        Apache::Test::vars('httpd') . " -t $dump -f $file 2>&1"
-        or die "httpd: $!\n";
+    my $command = join ' ', $arg{wrapper} // (), Apache::Test::vars('httpd'),
+        "-t -f $file", $arg{options} // ();
+    open my $httpd, '-|', "$command 2>&1" or die "httpd: $!\n";
     my $output = do { local $/; <$httpd> };
     return (scalar close $httpd, $output);
 }

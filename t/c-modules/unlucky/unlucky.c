@@ -1,0 +1,98 @@
+/* Licensed under the Apache License, Version 2.0 (the "License");
+ * you may not use this file except in compliance with the License.
+ * You may obtain a copy of the License at
+ *
+ *     http://www.apache.org/licenses/LICENSE-2.0
+ *
+ * Unless required by applicable law or agreed to in writing, software
+ * distributed under the License is distributed on an "AS IS" BASIS,
+ * WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+ * See the License for the specific language governing permissions and
+ * limitations under the License.
+ */
+
+/* To be preloaded into httpd: what UNLUCKY names does not work.
+ *
+ *     fcntl      record locks: as on some network file systems
+ *     setrobust  robust mutexes: as under some emulators
+ *     lock       pthread_mutex_trylock(), with which waiting for pthread's lock
+ *                begins, after 100 calls in a process, for ever
+ */
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CALLS 100
+
+int fcntl(int fd, int cmd, ...);
+int fcntl64(int fd, int cmd, ...);
+
+static int is_unlucky(const char *what)
+{
+    const char *name = getenv("UNLUCKY");
+
+    return name && strcmp(name, what) == 0;
+}
+
+static int unlucky_fcntl(const char *function, int fd, int cmd, void *arg)
+{
+    int (*stock)(int, int, ...) = (int (*)(int, int, ...))dlsym(RTLD_NEXT,
+                                                                function);
+
+    if ((cmd == F_SETLK || cmd == F_SETLKW) && is_unlucky("fcntl")) {
+        errno = ENOLCK;
+        return -1;
+    }
+    return stock(fd, cmd, arg);
+}
+
+int fcntl(int fd, int cmd, ...)
+{
+    va_list args;
+    void *arg;
+
+    va_start(args, cmd);
+    arg = va_arg(args, void *);
+    va_end(args);
+    return unlucky_fcntl("fcntl", fd, cmd, arg);
+}
+
+int fcntl64(int fd, int cmd, ...)
+{
+    va_list args;
+    void *arg;
+
+    va_start(args, cmd);
+    arg = va_arg(args, void *);
+    va_end(args);
+    return unlucky_fcntl("fcntl64", fd, cmd, arg);
+}
+
+int pthread_mutexattr_setrobust(pthread_mutexattr_t *attributes, int robustness)
+{
+    int (*stock)(pthread_mutexattr_t *, int) = (
+        int (*)(pthread_mutexattr_t *, int))dlsym(RTLD_NEXT,
+                                                  "pthread_mutexattr_setrobust");
+
+    return is_unlucky("setrobust") ? ENOTSUP : stock(attributes, robustness);
+}
+
+int pthread_mutex_trylock(pthread_mutex_t *mutex)
+{
+    static int (*stock)(pthread_mutex_t *);
+    static int calls;
+
+    if (!stock) {
+        stock = (int (*)(pthread_mutex_t *))dlsym(RTLD_NEXT,
+                                                  "pthread_mutex_trylock");
+    }
+    if (is_unlucky("lock") && ++calls > CALLS) {
+        return EINVAL;
+    }
+    return stock(mutex);
+}
