@@ -23,6 +23,7 @@ use SigDeferTest;
 use AcceptTest;
 use Apache::Test '-withtestmore';
 
+my $takes = mpm() ne 'event';
 my $auto  = qr/^futex \(auto: the best that works here\)$/;
 my $own   = qr/^the MPM's own \(as configured\)$/;
 my $named = qr/^pthread \(as configured\)$/;
@@ -67,7 +68,14 @@ my @servers = (
     [ "Mutex fcntl\nSigDeferAcceptLock default"            => 'fcntl' ],
 );
 
-plan tests => @choices + 3 * @servers, need_accept_lock();
+if (!$takes) {
+    # it registers no mutex of that type, and cannot be named for a lock
+    @choices = map { [ $_->[0] => qr/^the MPM's own \((?:event|SigDefer)/ ] }
+        grep { $_->[0] !~ /mpm-accept|event/ } @choices;
+    @servers = ();
+}
+
+plan tests => @choices + 3 * @servers, need_sigdefer();
 
 for my $choice (@choices) {
     my ($lines, $expected) = @$choice;

@@ -129,7 +129,8 @@ sub left_files {
 
 sub no_errors {
     my ($server, $what) = @_;
-    my @found = $server->log->lines(qr/:(?:emerg|alert|crit)\]|exit signal [^K]/);
+    my @found = $server->log->lines(
+        qr/:(?:emerg|alert|crit)\]|exit signal [^K]/);
 
     is "@found", '', "$what: nothing worse is logged";
     return;

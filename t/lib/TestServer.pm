@@ -18,9 +18,9 @@
 #
 # Besides what PrivateHttpd knows: sigdefer => 0 leaves the module out, probe
 # => 'linked', 'soft' or undef says which probe is in, conf is added to what
-# the server of the suite has for the pages and the probes (a sub that returns it
-# is told the second port), listeners says how many there are, start => 0 leaves
-# it to the test to launch it.
+# the server of the suite has for the pages and the probes (a sub that returns
+# it is told the second port), listeners says how many there are, start => 0
+# leaves it to the test to launch it.
 
 package TestServer;
 

@@ -73,11 +73,12 @@ int fcntl64(int fd, int cmd, ...)
     return unlucky_fcntl("fcntl64", fd, cmd, arg);
 }
 
+typedef int setrobust_t(pthread_mutexattr_t *, int);
+
 int pthread_mutexattr_setrobust(pthread_mutexattr_t *attributes, int robustness)
 {
-    int (*stock)(pthread_mutexattr_t *, int) = (
-        int (*)(pthread_mutexattr_t *, int))dlsym(RTLD_NEXT,
-                                                  "pthread_mutexattr_setrobust");
+    const char *name = "pthread_mutexattr_setrobust";
+    setrobust_t *stock = (setrobust_t *)dlsym(RTLD_NEXT, name);
 
     return is_unlucky("setrobust") ? ENOTSUP : stock(attributes, robustness);
 }
