@@ -134,6 +134,7 @@ static void look_at_descriptors(void)
         }
         return;
     }
+    /* cppcheck-suppress readdirCalled; the parent has one thread */
     while ((entry = readdir(open_ones))) {
         if (apr_isdigit(entry->d_name[0])) {
             add_listener(atoi(entry->d_name));
