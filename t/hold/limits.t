@@ -27,7 +27,10 @@ use Time::HiRes qw(sleep time);
 
 plan tests => 4 + 4 + 2 * 3 + 1 + 4, need_sigdefer();
 
-{
+SKIP: {
+    # a limit of the hold, see README
+    skip 'a child of event that tells itself to go may drop connections', 4
+        if mpm() eq 'event';
     my $server   = server(conf => 'MaxConnectionsPerChild 1', workers => 8);
     my $answered = 0;
 
