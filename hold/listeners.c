@@ -19,8 +19,9 @@
  * One whose Listen has been removed is closed by httpd at the restart, but an
  * old child that serves has it, too, and what connects to it would wait for a
  * child that does not come back for it.  So the parent keeps a descriptor of
- * each across the restart, and shuts those down that the new configuration has
- * not taken over.
+ * each across the restart, and shuts those down at whose address nobody listens
+ * any more.  It goes by the address, since every pass makes new sockets for the
+ * buckets but the first: old children may still accept from the last ones.
  */
 
 #include <dirent.h>
@@ -28,8 +29,8 @@
 #include <linux/filter.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "apr_lib.h"
@@ -61,36 +62,35 @@ static kept_t *kept(void)
     return found ? found : ap_retained_data_create(KEPT_KEY, sizeof(*found));
 }
 
+/* Zeroes and AF_UNSPEC if it has none. */
+static struct sockaddr_storage address_of(int fd)
+{
+    struct sockaddr_storage address;
+    socklen_t size = sizeof(address);
+
+    memset(&address, 0, sizeof(address));
+    getsockname(fd, (struct sockaddr *)&address, &size);
+    return address;
+}
+
 static int is_listener(int fd)
 {
-    struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
+    sa_family_t family = address_of(fd).ss_family;
     socklen_t size = sizeof(int);
     int listens = 0;
 
-    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0
-        || !listens) {
-        return 0;
-    }
-    size = sizeof(address);
-    return getsockname(fd, (struct sockaddr *)&address, &size) == 0
-           && (address.ss_family == AF_INET || address.ss_family == AF_INET6);
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0
+           && listens && (family == AF_INET || family == AF_INET6);
 }
 
-static int is_same_socket(int a, int b)
-{
-    struct stat of_a;
-    struct stat of_b;
-
-    return fstat(a, &of_a) == 0 && fstat(b, &of_b) == 0
-           && of_a.st_ino == of_b.st_ino && of_a.st_dev == of_b.st_dev;
-}
-
-static int is_of_this_pass(int fd)
+static int is_listened_at(const struct sockaddr_storage *address)
 {
     nfds_t i;
 
     for (i = 0; i < count; i++) {
-        if (is_same_socket(listeners[i].fd, fd)) {
+        struct sockaddr_storage other = address_of(listeners[i].fd);
+
+        if (memcmp(&other, address, sizeof(other)) == 0) {
             return 1;
         }
     }
@@ -151,8 +151,9 @@ void hold_listeners_find(void)
     look_at_descriptors();
     while (last->count > 0) {
         int fd = last->fds[--last->count];
+        struct sockaddr_storage address = address_of(fd);
 
-        if (!is_of_this_pass(fd)) {
+        if (!is_listened_at(&address)) {
             shutdown(fd, SHUT_RDWR);
         }
         close(fd);
