@@ -19,6 +19,7 @@
 #include "http_log.h"
 
 #include "hold/hold.h"
+#include "mpm/retained.h"
 
 APLOG_USE_MODULE(sigdefer);
 
@@ -51,10 +52,7 @@ apr_status_t hold_board_create(server_rec *s)
     apr_status_t rv;
     int count;
 
-    board = ap_retained_data_get(BOARD_KEY);
-    if (!board) {
-        board = ap_retained_data_create(BOARD_KEY, sizeof(*board));
-    }
+    board = retained_data(BOARD_KEY, sizeof(*board));
     if (board->entries) {
         return APR_SUCCESS;
     }

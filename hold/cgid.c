@@ -49,6 +49,7 @@
 
 #include "hold/hold.h"
 #include "mpm/bind.h"
+#include "mpm/retained.h"
 
 #define CGID_KEY "mod_sigdefer_cgid"
 
@@ -217,10 +218,7 @@ static void expect_daemon(apr_pool_t *pconf)
 {
     apr_proc_t *proc;
 
-    left_daemon = ap_retained_data_get(CGID_KEY);
-    if (!left_daemon) {
-        left_daemon = ap_retained_data_create(CGID_KEY, sizeof(*left_daemon));
-    }
+    left_daemon = retained_data(CGID_KEY, sizeof(*left_daemon));
     if (*left_daemon != 0) {
         proc = apr_pcalloc(pconf, sizeof(*proc));
         proc->pid = *left_daemon;

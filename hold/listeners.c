@@ -39,6 +39,7 @@
 #include "unixd.h"
 
 #include "hold/hold.h"
+#include "mpm/retained.h"
 
 #define KEPT_KEY "mod_sigdefer_listeners"
 
@@ -57,9 +58,7 @@ typedef struct {
 
 static kept_t *kept(void)
 {
-    kept_t *found = ap_retained_data_get(KEPT_KEY);
-
-    return found ? found : ap_retained_data_create(KEPT_KEY, sizeof(*found));
+    return retained_data(KEPT_KEY, sizeof(kept_t));
 }
 
 /* Zeroes and AF_UNSPEC if it has none. */
@@ -109,9 +108,9 @@ static int is_kept(const kept_t *last, int fd)
     return 0;
 }
 
-static void add_listener(int fd)
+static void add_listener(const kept_t *last, int fd)
 {
-    if (count < MAX_LISTENERS && !is_kept(kept(), fd) && is_listener(fd)) {
+    if (count < MAX_LISTENERS && !is_kept(last, fd) && is_listener(fd)) {
         listeners[count].fd = fd;
         listeners[count].events = POLLIN;
         count++;
@@ -121,7 +120,7 @@ static void add_listener(int fd)
 /* To try all numbers there may be takes several milliseconds, in which nobody
  * is served.
  */
-static void look_at_descriptors(void)
+static void look_at_descriptors(const kept_t *last)
 {
     DIR *open_ones = opendir("/proc/self/fd");
     const struct dirent *entry;
@@ -130,14 +129,14 @@ static void look_at_descriptors(void)
 
     if (!open_ones) {
         for (fd = 0; fd < max && fd < MAX_DESCRIPTORS; fd++) {
-            add_listener(fd);
+            add_listener(last, fd);
         }
         return;
     }
     /* cppcheck-suppress readdirCalled; the parent has one thread */
     while ((entry = readdir(open_ones))) {
         if (apr_isdigit(entry->d_name[0])) {
-            add_listener(atoi(entry->d_name));
+            add_listener(last, atoi(entry->d_name));
         }
     }
     closedir(open_ones);
@@ -148,7 +147,7 @@ void hold_listeners_find(void)
     kept_t *last = kept();
 
     count = 0;
-    look_at_descriptors();
+    look_at_descriptors(last);
     while (last->count > 0) {
         int fd = last->fds[--last->count];
         struct sockaddr_storage address = address_of(fd);

@@ -45,6 +45,7 @@
 
 #include "hold/hold.h"
 #include "mpm/bind.h"
+#include "mpm/retained.h"
 
 APLOG_USE_MODULE(sigdefer);
 
@@ -413,10 +414,7 @@ void hold_parent_init(apr_pool_t *pconf, server_rec *s, int seconds)
     struct sigevent event;
     apr_status_t rv;
 
-    retained = ap_retained_data_get(PARENT_KEY);
-    if (!retained) {
-        retained = ap_retained_data_create(PARENT_KEY, sizeof(*retained));
-    }
+    retained = retained_data(PARENT_KEY, sizeof(*retained));
     parent_pid = getpid();
     hold_seconds = seconds;
     stock_kill = (int (*)(pid_t, int))bind_original("kill");

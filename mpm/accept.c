@@ -45,6 +45,7 @@
 
 #include "mpm/accept.h"
 #include "mpm/bind.h"
+#include "mpm/retained.h"
 
 APLOG_USE_MODULE(sigdefer);
 
@@ -125,10 +126,7 @@ static struct {
 
 static retained_t *retained(void)
 {
-    retained_t *found = ap_retained_data_get(RETAINED_KEY);
-
-    return found ? found
-                 : ap_retained_data_create(RETAINED_KEY, sizeof(*found));
+    return retained_data(RETAINED_KEY, sizeof(retained_t));
 }
 
 /* The first pass only tries; its locks go with its configuration. */
