@@ -46,6 +46,24 @@ uint64_t hold_clock(void)
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
 
+static struct timespec time_of(uint64_t ms)
+{
+    struct timespec time;
+
+    time.tv_sec = (time_t)(ms / 1000);
+    time.tv_nsec = (long)(ms % 1000) * 1000000;
+    return time;
+}
+
+void hold_set_timer(timer_t timer, uint64_t first_ms, uint64_t interval_ms)
+{
+    struct itimerspec when;
+
+    when.it_value = time_of(first_ms);
+    when.it_interval = time_of(interval_ms);
+    timer_settime(timer, 0, &when, NULL);
+}
+
 apr_status_t hold_board_create(server_rec *s)
 {
     apr_shm_t *shm;

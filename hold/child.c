@@ -104,26 +104,17 @@ static struct {
 static _Atomic(request_rec *) requests[MAX_REQUESTS];
 static _Atomic(sigdefer_section_t *) threads[MAX_THREADS];
 
-static void set_timer(uint64_t first_ms, uint64_t interval_ms)
-{
-    struct itimerspec when;
-
-    when.it_value.tv_sec = (time_t)(first_ms / 1000);
-    when.it_value.tv_nsec = (long)(first_ms % 1000) * 1000000;
-    when.it_interval.tv_sec = (time_t)(interval_ms / 1000);
-    when.it_interval.tv_nsec = (long)(interval_ms % 1000) * 1000000;
-    timer_settime(hold.timer, 0, &when, NULL);
-}
-
 static void set_timer_to_deadline(void)
 {
     uint64_t now = hold_clock();
 
     if (hold.deadline == 0) {
-        set_timer(0, 0);
+        hold_set_timer(hold.timer, 0, 0);
     }
     else {
-        set_timer(hold.deadline > now ? hold.deadline - now : 1, SECTION_MS);
+        hold_set_timer(hold.timer,
+                       hold.deadline > now ? hold.deadline - now : 1,
+                       SECTION_MS);
     }
 }
 
@@ -149,7 +140,7 @@ static void wake(void)
     if (state() == HOLD_IDLE) {
         shutdown(fd_of(hold.csd), SHUT_RD);
     }
-    set_timer(1, WAKE_MS);
+    hold_set_timer(hold.timer, 1, WAKE_MS);
 }
 
 /* The parent is gone; the next one needs the ports.  The descriptors stay
@@ -166,6 +157,11 @@ static void leave_listeners(void)
     }
 }
 
+static uint64_t own_deadline(void)
+{
+    return hold_clock() + (uint64_t)hold.seconds * 1000u;
+}
+
 /* One that the parent has asked to go has the parent's deadline, or none; an
  * orphan has one of its own.
  */
@@ -175,7 +171,7 @@ static void note(int signo)
     uint64_t deadline = atomic_load(&hold.entry->deadline);
 
     if (deadline == 0 && (is_orphan || !atomic_load(&hold.entry->asked))) {
-        deadline = hold_clock() + (uint64_t)hold.seconds * 1000u;
+        deadline = own_deadline();
     }
     if (is_orphan) {
         leave_listeners();
@@ -280,7 +276,7 @@ static int is_past(uint64_t deadline)
 static void keep_own_deadline(void)
 {
     if (hold.deadline == 0 && getppid() != hold.parent) {
-        hold.deadline = hold_clock() + (uint64_t)hold.seconds * 1000u;
+        hold.deadline = own_deadline();
         set_timer_to_deadline();
     }
 }

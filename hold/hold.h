@@ -28,6 +28,7 @@
 #define SIGDEFER_HOLD_H
 
 #include <stdatomic.h>
+#include <time.h>
 
 #include "httpd.h"
 #include "http_config.h"
@@ -99,6 +100,13 @@ void hold_board_free(server_rec *s, pid_t pid);
 
 /** Milliseconds, CLOCK_MONOTONIC.  AS-safe. */
 uint64_t hold_clock(void);
+
+/**
+ * Set a timer of CLOCK_MONOTONIC.  AS-safe.
+ * @param first_ms milliseconds until it first fires; 0: it is stopped
+ * @param interval_ms between then and each time after; 0: once
+ */
+void hold_set_timer(timer_t timer, uint64_t first_ms, uint64_t interval_ms);
 
 /* ---- The parent -------------------------------------------------------- */
 

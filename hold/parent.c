@@ -99,13 +99,8 @@ static uint64_t hold_ms(void)
 
 static void set_tick(uint64_t ms)
 {
-    struct itimerspec when;
-
-    when.it_interval.tv_sec = (time_t)(ms / 1000);
-    when.it_interval.tv_nsec = (long)(ms % 1000) * 1000000;
-    when.it_value = when.it_interval;
     if (has_timer) {
-        timer_settime(timer, 0, &when, NULL);
+        hold_set_timer(timer, ms, ms);
     }
 }
 
