@@ -119,10 +119,7 @@ sub main {
     !defined $unknown or die "no such MPM: $unknown\n";
     -x $option{load} or die "$option{load} is missing: make it first\n";
 
-    # exit, not die, which HTTP::Tiny would catch: objects clean up.
-    for my $signal (qw(INT TERM HUP)) {
-        $SIG{$signal} = sub { warn "ended by SIG$signal\n"; exit 1 };
-    }
+    PrivateHttpd::exit_on(qw(INT TERM HUP));
     $temp = File::Temp->newdir('sigdefer-XXXXXX', TMPDIR => 1);
 
     my @rows;

@@ -145,10 +145,7 @@ sub main {
     @forms or die "nothing to do: no row has this MPM, page and action\n";
     -x $option{load} or die "$option{load} is missing: make it first\n";
 
-    # exit, not die, which HTTP::Tiny would catch: objects clean up.
-    for my $signal (qw(INT TERM HUP ALRM)) {
-        $SIG{$signal} = sub { warn "ended by SIG$signal\n"; exit 1 };
-    }
+    PrivateHttpd::exit_on(qw(INT TERM HUP ALRM));
     $SIG{PIPE} = 'IGNORE';
     $| = 1;
     alarm $option{duration};

@@ -56,6 +56,8 @@
 #   error_log          its text; error_log_count(qr/.../) counts lines
 #   root, docroot, conf_file
 #
+# PrivateHttpd::exit_on(NAMES) has these signals end the program in order.
+#
 # PrivateHttpd::wait_until(SECONDS, sub {...}) polls a condition; it returns
 # what the sub returned, or nothing when time is up.
 #
@@ -156,6 +158,14 @@ sub docroot   { return $_[0]->{docroot} }
 sub conf_file { return "$_[0]->{root}/conf/httpd.conf" }
 sub url       { return "http://127.0.0.1:$_[0]->{port}$_[1]" }
 sub detach    { $_[0]->{detached} = 1; return }
+
+# exit, not die, which HTTP::Tiny would catch: objects clean up.
+sub exit_on {
+    for my $signal (@_) {
+        $SIG{$signal} = sub { warn "ended by SIG$signal\n"; exit 1 };
+    }
+    return;
+}
 
 sub wait_until {
     my ($seconds, $condition) = @_;

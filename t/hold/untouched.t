@@ -66,15 +66,7 @@ for my $run (@runs) {
         is $clients->[$i]->rest(0), "waited: in full\n", "$who: $pages[$i]";
     }
     my @pids = map { $_->pid } @$clients;
-    ok wait_until(3, sub { !grep { is_running($_) } @pids }),
-        "$who: then those who have served leave";
-    if ($signal eq 'TERM') {
-        ok $server->nobody_left(3), "$who: and so does everybody else";
-    }
-    else {
-        ok eval { fetch('/index.html', $server->port) },
-            "$who: others go on serving";
-    }
+    replaced($server, $signal, 3, '/index.html', $who, @pids);
     # with mod_cgid, the end of a request looks for the restarted daemon
     is_deeply [
         grep { mpm() eq 'prefork' || !/wait\.cgi/ }

@@ -56,8 +56,8 @@ use TestServer   ();
 
 our @EXPORT = qw(children_of configtest error_log fetch has_php installed
     is_builtin is_running languages module_file mpm need_child_signals
-    need_modules need_sigdefer no_crash port probe proc_status server variants
-    wait_until);
+    need_modules need_sigdefer no_crash port probe proc_status replaced server
+    variants wait_until);
 
 use constant {
     ANSWER_DEADLINE => 15,
@@ -207,6 +207,23 @@ sub proc_status {
     my ($pid) = @_;
     return { map { /^(\w+):\s*(.*)$/ }
             split /\n/, PrivateHttpd::slurp("/proc/$pid/status") };
+}
+
+# Two tests of what follows when those who served at a signal to the parent have
+# finished: they leave within some seconds, and then everybody else does after a
+# TERM, or else new ones serve a page.
+sub replaced {
+    my ($server, $signal, $seconds, $page, $who, @pids) = @_;
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    Test::More::ok(wait_until($seconds,
+            sub { !grep { is_running($_) } @pids }),
+        "$who: then those who have served leave");
+    return $signal eq 'TERM'
+        ? Test::More::ok($server->nobody_left($seconds),
+        "$who: and so does everybody else")
+        : Test::More::ok(eval { fetch($page, $server->port) },
+        "$who: and others serve");
 }
 
 # A test: no child was ended by a signal.

@@ -43,14 +43,6 @@ for my $signal (@signals) {
     is scalar(grep { /^(?:END|waited: in full)\n\z/m }
             map { $_->rest(8) } @clients), 2,
         "$signal: what was served is finished";
-    ok wait_until(5, sub { !grep { is_running($_) } @pids }),
-        "$signal: then the processes leave";
-    if ($signal eq 'TERM') {
-        ok $server->nobody_left(5), "$signal: and so does the parent";
-    }
-    else {
-        ok eval { fetch('/index.html', $server->port) },
-            "$signal: new ones serve";
-    }
+    replaced($server, $signal, 5, '/index.html', $signal, @pids);
     no_crash($server->log);
 }

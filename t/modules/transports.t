@@ -68,15 +68,7 @@ for my $signal (@signals) {
 
         like $rest, qr/^chunk: 15\nEND\n\z/m, "$signal: $kind";
     }
-    ok wait_until(5, sub { !grep { is_running($_) } @pids }),
-        "$signal: then the children leave";
-    if ($signal eq 'TERM') {
-        ok $server->nobody_left(5), "$signal: and so does the parent";
-    }
-    else {
-        ok eval { fetch('/proxied/index.html', $server->port) },
-            "$signal: new ones serve";
-    }
+    replaced($server, $signal, 5, '/proxied/index.html', $signal, @pids);
     no_crash($server->log);
 }
 
