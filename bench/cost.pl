@@ -51,13 +51,14 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib", "$FindBin::Bin/../scripts";
 
-use BenchReport qw(print_table write_json median);
+use BenchReport qw(print_table write_json median median_interval);
 use File::Temp ();
 use Getopt::Long qw(GetOptions);
 use JSON::PP qw(decode_json);
 use List::Util qw(max min sum0);
 use POSIX ();
 use PrivateHttpd;
+use ServerCpu qw(cpu_seconds child_ids);
 
 my @COLUMNS = qw(mpm keepalive pairs requests cpu_s_stock_median
     cpu_s_loaded_median ratio_median ratio_low95 ratio_high95
@@ -100,7 +101,6 @@ my %option = (
     load        => "$REPO/build/bench/load",
 );
 my @SERVERS = qw(stock reads loaded);
-my $ticks = POSIX::sysconf(POSIX::_SC_CLK_TCK);
 my $temp;
 my $tracer;
 
@@ -222,26 +222,6 @@ sub start_server {
     return $httpd->start;
 }
 
-# With n ratios, the interval from the k-th smallest to the k-th largest
-# leaves the true median out with the probability that fewer than k of n
-# coins fall on a given side, twice.  The largest k that keeps this within
-# 5 %; with fewer than six pairs there is none, and the extremes are taken.
-sub median_interval {
-    my (@sorted) = @_;
-    my $n    = @sorted;
-    my $term = 0.5**$n;
-    my $tail = $term;
-    my $k    = 0;
-
-    while ($tail <= 0.025) {
-        ++$k;
-        $term *= ($n - $k + 1) / $k;
-        $tail += $term;
-    }
-    my $first = $k > 0 ? $k - 1 : 0;
-    return @sorted[$first, $n - 1 - $first];
-}
-
 # --- requests and CPU ------------------------------------------------------
 
 sub cpu_of_pair {
@@ -281,27 +261,6 @@ sub ask {
     decode_json($line)->{answered} == $requests
         or die "requests have failed: $line";
     return;
-}
-
-# The scheduler's own account, in nanoseconds: /proc/PID/stat counts in steps
-# of 10 ms for each process.  Children that have ended are in the parent's
-# stat alone.
-sub cpu_seconds {
-    my ($httpd) = @_;
-    my @tasks = map { glob "/proc/$_/task/*/schedstat" }
-        $httpd->pid, child_ids($httpd);
-    my $stat = slurp('/proc/' . $httpd->pid . '/stat');
-
-    $stat =~ s/^.*\) //s;
-    my ($user, $system) = (split ' ', $stat)[13, 14];
-    my $ns = sum0(map { slurp($_) =~ /^(\d+)/ ? $1 : 0 } @tasks);
-    $ns > 0 or die "this kernel has no /proc/PID/schedstat\n";
-    return $ns / 1e9 + ($user + $system) / $ticks;
-}
-
-sub child_ids {
-    my ($httpd) = @_;
-    return map { /^(\d+):/ } $httpd->children;
 }
 
 # --- system calls and memory -----------------------------------------------

@@ -22,10 +22,13 @@
 #   print_table(COLUMNS, ROWS)   the table alone: a further view of the rows
 #   write_json(NAME, COLUMNS, ROWS)  the file alone
 #   median(LIST)                 undef for an empty list
+#   median_interval(SORTED)      what holds the true median with at least 95 %
+#                                probability, whatever the noise is like
 #
 # Columns are printed and written in the order given.  A row need not have
 # every column; what it lacks is blank in the table and absent in the object.
-# What looks like a number is written as a number.  Undefined is null.
+# What looks like a number is written as a number, JSON::PP's true and false as
+# these.  Undefined is null.
 
 package BenchReport;
 
@@ -40,7 +43,7 @@ use JSON::PP ();
 use List::Util qw(max);
 use Scalar::Util qw(looks_like_number);
 
-our @EXPORT_OK = qw(report print_table write_json median);
+our @EXPORT_OK = qw(report print_table write_json median median_interval);
 
 my $OUTPUT = dirname(dirname(dirname(abs_path(__FILE__)))) . '/build/bench';
 
@@ -104,13 +107,34 @@ sub write_json {
 
 sub typed {
     my ($value) = @_;
-    return defined $value && looks_like_number($value) ? 0 + $value : $value;
+    return defined $value && !ref $value && looks_like_number($value)
+        ? 0 + $value : $value;
 }
 
 sub median {
     my (@sorted) = sort { $a <=> $b } @_;
     return undef if !@sorted;
     return ($sorted[($#sorted) / 2] + $sorted[@sorted / 2]) / 2;
+}
+
+# With n values, the interval from the k-th smallest to the k-th largest
+# leaves the true median out with the probability that fewer than k of n
+# coins fall on a given side, twice.  The largest k that keeps this within
+# 5 %; with fewer than six pairs there is none, and the extremes are taken.
+sub median_interval {
+    my (@sorted) = @_;
+    my $n    = @sorted;
+    my $term = 0.5**$n;
+    my $tail = $term;
+    my $k    = 0;
+
+    while ($tail <= 0.025) {
+        ++$k;
+        $term *= ($n - $k + 1) / $k;
+        $tail += $term;
+    }
+    my $first = $k > 0 ? $k - 1 : 0;
+    return @sorted[$first, $n - 1 - $first];
 }
 
 1;
