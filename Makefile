@@ -38,7 +38,7 @@ LOCK_TESTS := $(patsubst accept_lock/test/%.c,$(BUILD)/test/%, \
 PROBES := $(BUILD)/t/mod_probe_linked.so $(BUILD)/t/mod_probe_soft.so
 UNLUCKY := $(BUILD)/t/unlucky.so
 MODULE := $(BUILD)/mod_sigdefer.so
-BENCHES := sections cost restart
+BENCHES := sections locks handover cost accept restart
 
 .PHONY: all help deps run demo test model check-intree lint sanitize bench \
         soak install uninstall deb check-deb intree clean \
@@ -61,6 +61,9 @@ help:
 #: make bench           all of the following
 #: make bench-sections  what a critical section costs
 #: make bench-cost      what the module costs when nothing happens
+#: make bench-locks     what a lock costs, ours beside APR's and libc's
+#: make bench-handover  how a lock is handed over that is held for long
+#: make bench-accept    what the accept locks cost in the server
 #: make bench-restart   what restarts lose, with and without the module
 #: make soak            1,000 restarts under load: is anything left over?
 #: make install         into the httpd that apxs belongs to
@@ -230,6 +233,24 @@ $(SECTIONS): $(BUILD)/bench/%: bench/%.c bench/brackets.h mod_sigdefer.h \
 
 bench-sections: deps-build deps-bench $(SECTIONS)
 	@bench/sections.pl --check
+
+CONTESTS := $(BUILD)/bench/locks $(BUILD)/bench/handover
+
+$(CONTESTS): $(BUILD)/bench/%: bench/%.c bench/contest.c bench/mechanisms.c \
+                               bench/contest.h $(LOCKS) $(HEADERS)
+	@mkdir -p $(@D)
+	$(CC) $(COMMON) $(APR_INC) $(CFLAGS) -o $@ $(filter %.c,$^) \
+	      $(APR_LINK) -pthread
+
+bench-locks: deps-build deps-bench $(BUILD)/bench/locks
+	@bench/locks.pl --check
+
+bench-handover: deps-build deps-bench $(CONTESTS)
+	@bench/handover.pl
+
+bench-accept: deps-build deps-bench $(MODULE) $(BUILD)/bench/load \
+              $(BUILD)/bench/locks
+	@bench/accept.pl --check
 
 bench-cost: deps-build deps-bench $(MODULE) $(BUILD)/bench/load \
             $(BUILD)/bench/mod_reads.so
