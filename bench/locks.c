@@ -21,7 +21,7 @@
  *
  *   operations       how often the counter has been incremented
  *   seconds          from when all contenders have been started, or are warm,
- *                    to the last turn; with -s, from before the first contender is
+ *                    to the last turn; with -s, from before the first one is
  *                    started until the last one has ended
  *   share_min, _max  turns of a contender, of the mean
  *   longest_wait_ms  the longest that a contender was without a turn

@@ -23,9 +23,9 @@
 # Contenders lock, increment a counter and unlock, until together they have
 # done so --operations times.  A run of a mechanism that makes system calls, or
 # of one contender, is cut short: its figures are scaled from what it has done
-# by then, after a warm-up, and marked.  They are the medians of the rounds.  Each round runs every case,
-# every second one in reverse order, so that what else the machine does meets
-# all alike.  Ratios are taken within a round.
+# by then, after a warm-up, and marked.  They are the medians of the rounds.
+# Each round runs every case, every second one in reverse order, so that what
+# else the machine does meets all alike.  Ratios are taken within a round.
 #
 # The first rows, "whole", are runs as one would first think of: a million
 # increments by 50, from before the first contender is started until the last
