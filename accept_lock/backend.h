@@ -27,8 +27,8 @@ extern const accept_lock_provider_t accept_lock_fcntl;
 
 /**
  * Zeroed memory that the process shares with those that it forks; it is given
- * back when the pool is destroyed.
- * @return APR_SUCCESS, or the status of apr_shm_create(), and error is set
+ * back when the pool is destroyed, but not by these, when they exit.
+ * @return APR_SUCCESS, or the errno of mmap(), and error is set
  */
 apr_status_t accept_lock_memory(void **memory, const char **error, size_t size,
                                 apr_pool_t *pool);

@@ -13,9 +13,11 @@
 
 /* The table of the backends, and what their create functions share. */
 
+#include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-#include "apr_shm.h"
 #include "apr_strings.h"
 
 #include "accept_lock/backend.h"
@@ -46,17 +48,40 @@ const accept_lock_provider_t *accept_lock_find(const char *name)
     return NULL;
 }
 
+typedef struct {
+    void *address;
+    size_t size;
+    pid_t creator;
+} memory_t;
+
+/* A child destroys its copies of all pools when it exits, maybe in the handler
+ * of a signal that has come while it waited.  The kernel must still be able to
+ * see then what it has of the lock: after that its memory goes anyway.
+ */
+static apr_status_t memory_unmap(void *self)
+{
+    const memory_t *memory = self;
+
+    if (memory->creator == getpid()) {
+        munmap(memory->address, memory->size);
+    }
+    return APR_SUCCESS;
+}
+
 apr_status_t accept_lock_memory(void **memory, const char **error, size_t size,
                                 apr_pool_t *pool)
 {
-    apr_shm_t *shm;
-    apr_status_t rv = apr_shm_create(&shm, size, NULL, pool);
+    memory_t *made = apr_palloc(pool, sizeof(*made));
 
-    if (rv != APR_SUCCESS) {
-        return accept_lock_failed(error, rv, "shared memory", pool);
+    made->size = size;
+    made->creator = getpid();
+    made->address = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (made->address == MAP_FAILED) {
+        return accept_lock_failed(error, errno, "shared memory", pool);
     }
-    *memory = apr_shm_baseaddr_get(shm);
-    memset(*memory, 0, size);
+    apr_pool_cleanup_register(pool, made, memory_unmap, apr_pool_cleanup_null);
+    *memory = made->address;
     return APR_SUCCESS;
 }
 

@@ -243,6 +243,47 @@ static void die_together(subject_t *s)
        1, "%s: one has been told", s->label);
 }
 
+static void on_signal(int signo, void (*handler)(int), int flags);
+
+/* As a child of httpd's does at exit, which may be in a handler. */
+static void exit_at_once(int signo)
+{
+    (void)signo;
+    apr_terminate();
+    _exit(0);
+}
+
+static void exit_waiting(subject_t *s)
+{
+    waiter_t *waiters = shared_memory(3 * sizeof(*waiters));
+    pid_t pids[3];
+    unsigned how;
+    int i;
+
+    accept_lock_acquire(s->lock, &how);
+    on_signal(SIGUSR1, exit_at_once, 0);
+    for (i = 0; i < 3; i++) {
+        pids[i] = fork_waiter(s->lock, &waiters[i]);
+    }
+    on_signal(SIGUSR1, SIG_DFL, 0);
+    kill(pids[0], SIGUSR1);
+    is(end_of(pids[0]), 0, "%s: the first who waits exits", s->label);
+    accept_lock_release(s->lock);
+    ok(await(waiters[1].got == 2 && waiters[2].got == 2),
+       "%s: the others have had it", s->label);
+    for (i = 1; i < 3; i++) {
+        kill_and_reap(pids[i], SIGKILL);
+        is(waiters[i].how & ACCEPT_LOCK_RECOVERED, 0,
+           "%s: and are told of no death", s->label);
+    }
+}
+
+/* Who waits exits in a handler of a signal, all its pools being destroyed. */
+static void exits_waiting(void)
+{
+    with_all(exit_waiting);
+}
+
 /* Holder and waiters are killed together: those who are left go on. */
 static void deaths_together(void)
 {
@@ -697,6 +738,7 @@ static const tap_test_t tests[] = {
     TAP_TEST(destroyed),
     TAP_TEST(forks),
     TAP_TEST(deaths),
+    TAP_TEST(exits_waiting),
     TAP_TEST(deaths_together),
     TAP_TEST(signals),
     TAP_TEST(stops),
