@@ -11,9 +11,18 @@
  * limitations under the License.
  */
 
-/* A lock word of our own, in the format of the kernel's robust futexes.
+/* Two lock words of our own, in the format of the kernel's robust futexes: the
+ * lock, and the front of those who wait for it.
  *
- * The word and a count of turns form one pair, which is always changed as a
+ * Whoever finds the lock taken must have the front before he waits for it, so
+ * one does at most; who is not there yet waits for the front.  He gives up both
+ * together, the lock first.  Nobody who has the lock waits for the front.
+ *   With a single word each release has to wake somebody, also when the one
+ * woken last is still on his way, as he may have died: where the lock is held
+ * for long, half of all context switches were of such who had been woken in
+ * vain.  Here there is nobody else to wake.
+ *
+ * Each word and a count of turns form one pair, which is always changed as a
  * whole; only the kernel changes the word alone, when its owner dies.
  *
  *     word                 turns
@@ -24,7 +33,7 @@
  *     OWNER_DIED           n          free, its owner has died
  *     OWNER_DIED | WAITERS n          the same, somebody may be asleep
  *
- * Invariants:
+ * Invariants, of each:
  *   1. Whoever sleeps, has slept on a word with WAITERS, and until he is awake
  *      WAITERS or QUEUE is set.  They are taken away in one place, by a
  *      release that has found nobody to wake, if no turn has been taken since:
@@ -32,15 +41,16 @@
  *   2. If it is free and somebody sleeps, somebody is awake who will take it
  *      or wake one: who releases, or who has been woken.  If he dies before,
  *      the kernel does it for him.
- *   3. list_op_pending names the lock from before the word can become ours
- *      until it is in the list, and from before it leaves the list until the
- *      word has been given up and the next one woken.
+ *   3. list_op_pending names the word from before it can become ours until it
+ *      is in the list, and from before it leaves the list until it has been
+ *      given up and the next one woken.
  * A word of 0 with QUEUE beside it, instead of WAITERS alone, is what lets all
  * kernels since 5.5 do the second: they look for 0.  Two deaths in a row, of
  * the owner and then of the one woken for it, need 6.2; these fixes are in the
  * stable kernels since 2020 and 2023.
  *
- * model/futex.pml has the same steps; keep them together.
+ * model/futex.pml has the same steps, of one word; keep them together.  That
+ * the front is one of these, too, is needed for its owner's death only.
  *
  * Owner death: at any instruction; the kernel walks libc's list.  The list is
  *   the one that libc has registered for the thread: another one would be the
@@ -82,7 +92,7 @@ typedef uint64_t pair_t;
 #define QUEUE ((pair_t)1 << 32)
 #define ONE_TURN ((pair_t)2 << 32)
 
-/* Before it sleeps, if nobody else does, it looks that often again, after so
+/* Before it waits, if nobody else does, it looks that often again, after so
  * many pauses, which double each time: some microseconds, less than it costs
  * to sleep and be woken.  A lock that is held for long has somebody asleep.
  * Looking more often slows down the one that has the lock.
@@ -90,14 +100,21 @@ typedef uint64_t pair_t;
 #define LOOKS 5
 #define FIRST_PAUSE 16
 
-/* In shared memory.  The links are addresses in the process that holds the
- * lock, written by it and by libc in it; to all others they mean nothing.
+/* A pair in shared memory, with its place in the list of the thread that has
+ * it.  The links are addresses in the process that holds it, written by it and
+ * by libc in it; to all others they mean nothing.
  */
 typedef struct {
     _Atomic pair_t pair;
     void *unused[2];
     void *previous;           /* libc has its own there: before the entry */
     struct robust_list entry; /* the kernel's; the next one */
+    char apart[24];           /* a cache line each */
+} word_t;
+
+typedef struct {
+    word_t lock;
+    word_t front;
 } shared_t;
 
 /* Of a thread: looked up when it first comes, and after a fork. */
@@ -124,12 +141,13 @@ typedef struct {
      */
     thread_t *thread;
     pair_t left;
+    int has_front; /* it has waited, and holds the front, too */
 } self_t;
 
 #if defined(SYS_futex) && __SIZEOF_POINTER__ == 8 \
     && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define IS_SUPPORTED 1
-_Static_assert((int)offsetof(shared_t, pair) - (int)offsetof(shared_t, entry)
+_Static_assert((int)offsetof(word_t, pair) - (int)offsetof(word_t, entry)
                    == WORD_OFFSET,
                "the word is where libc has it");
 #else
@@ -153,18 +171,18 @@ static apr_status_t futex_know_thread(thread_t *thread)
     return APR_SUCCESS;
 }
 
-static pair_t futex_load(shared_t *shared)
+static pair_t word_load(word_t *word)
 {
-    return atomic_load_explicit(&shared->pair, memory_order_relaxed);
+    return atomic_load_explicit(&word->pair, memory_order_relaxed);
 }
 
 /* Acquire and release at once: taking must not let the section's accesses out
  * before it, giving up must not let them out behind it.
  */
-static int futex_change(shared_t *shared, pair_t *from, pair_t to)
+static int word_change(word_t *word, pair_t *from, pair_t to)
 {
     return atomic_compare_exchange_strong_explicit(
-        &shared->pair, from, to, memory_order_acq_rel, memory_order_relaxed);
+        &word->pair, from, to, memory_order_acq_rel, memory_order_relaxed);
 }
 
 /* ---- The list ----------------------------------------------------------- */
@@ -174,61 +192,128 @@ static int futex_change(shared_t *shared, pair_t *from, pair_t to)
  */
 #define in_order() atomic_signal_fence(memory_order_seq_cst)
 
-static void futex_pending(thread_t *thread, struct robust_list *entry)
+static void list_pending(thread_t *thread, word_t *word)
 {
     in_order();
-    *(struct robust_list *volatile *)&thread->head->list_op_pending = entry;
+    *(struct robust_list *volatile *)&thread->head->list_op_pending =
+        word ? &word->entry : NULL;
     in_order();
 }
 
 /* The entry before which another one has its link back; the last bit says that
  * it is of a mutex with priority inheritance.
  */
-static void **futex_link_back(struct robust_list *entry)
+static void **list_link_back(struct robust_list *entry)
 {
     return (void **)((char *)entry - ((uintptr_t)entry & 1)) - 1;
 }
 
-static void futex_link(thread_t *thread, shared_t *shared)
+static void list_add(thread_t *thread, word_t *word)
 {
     struct robust_list_head *head = thread->head;
     struct robust_list *next = head->list.next;
 
-    shared->entry.next = next;
-    shared->previous = &head->list;
+    word->entry.next = next;
+    word->previous = &head->list;
     in_order();
     if (next != &head->list) {
-        *futex_link_back(next) = &shared->entry;
+        *list_link_back(next) = &word->entry;
     }
-    head->list.next = &shared->entry;
+    head->list.next = &word->entry;
 }
 
-static void futex_unlink(thread_t *thread, shared_t *shared)
+static void list_remove(thread_t *thread, word_t *word)
 {
-    struct robust_list *next = shared->entry.next;
+    struct robust_list *next = word->entry.next;
 
     if (next != &thread->head->list) {
-        *futex_link_back(next) = shared->previous;
+        *list_link_back(next) = word->previous;
     }
-    ((struct robust_list *)shared->previous)->next = next;
+    ((struct robust_list *)word->previous)->next = next;
 }
 
-/* ---- The lock ----------------------------------------------------------- */
+/* ---- A word ------------------------------------------------------------- */
+
+/* What it becomes when the thread takes it. */
+static pair_t word_taken(pair_t id, pair_t from)
+{
+    pair_t waiters = from & QUEUE ? FUTEX_WAITERS : from & FUTEX_WAITERS;
+
+    return (from & TURNS & ~QUEUE) | waiters | id;
+}
 
 /* Take it if nobody has it; from is what it may be, and then what it was. */
-static int futex_take(self_t *lock, thread_t *thread, pair_t *from)
+static int word_take(word_t *word, pair_t id, pair_t *from)
 {
     while (!OWNER(*from)) {
-        pair_t waiters = *from & QUEUE ? FUTEX_WAITERS : *from & FUTEX_WAITERS;
-        pair_t taken = (*from & TURNS & ~QUEUE) | waiters | thread->id;
-
-        if (futex_change(lock->shared, from, taken)) {
-            lock->left = taken;
+        if (word_change(word, from, word_taken(id, *from))) {
             return 1;
         }
     }
     return 0;
 }
+
+/* Sleep, if it is still as it was seen.  0: look again. */
+static apr_status_t word_sleep(word_t *word, pair_t seen,
+                               const struct timespec *limit)
+{
+    const pair_t marked = seen | FUTEX_WAITERS;
+
+    if (marked != seen && !word_change(word, &seen, marked)) {
+        return APR_SUCCESS;
+    }
+    if (syscall(SYS_futex, &word->pair, FUTEX_WAIT, WORD(marked), limit) == 0
+        || errno == EAGAIN) {
+        return APR_SUCCESS;
+    }
+    return errno == ETIMEDOUT ? EINTR : errno;
+}
+
+static apr_status_t word_wait(word_t *word, pair_t id, pair_t *from,
+                              const struct timespec *limit)
+{
+    apr_status_t rv;
+
+    while (!word_take(word, id, from)) {
+        rv = word_sleep(word, *from, limit);
+        if (rv != APR_SUCCESS) {
+            return rv;
+        }
+        *from = word_load(word);
+    }
+    return APR_SUCCESS;
+}
+
+/* Wake one; if nobody sleeps and nobody has had a turn since, say so. */
+static void word_wake(word_t *word, pair_t released)
+{
+    if (syscall(SYS_futex, &word->pair, FUTEX_WAKE, 1) == 0) {
+        word_change(word, &released, released & ~QUEUE);
+    }
+}
+
+/* Give it up; held is what it may be.  Returns what it was left as. */
+static pair_t word_release(word_t *word, thread_t *thread, pair_t held)
+{
+    pair_t released;
+
+    list_pending(thread, word);
+    list_remove(thread, word);
+    in_order();
+    do {
+        released = held & TURNS;
+        if (held & FUTEX_WAITERS) {
+            released = (released + ONE_TURN) | QUEUE;
+        }
+    } while (!word_change(word, &held, released));
+    if (released & QUEUE) {
+        word_wake(word, released);
+    }
+    list_pending(thread, NULL);
+    return released;
+}
+
+/* ---- The lock ----------------------------------------------------------- */
 
 static void futex_pause(int times)
 {
@@ -241,53 +326,50 @@ static void futex_pause(int times)
     }
 }
 
-/* The same, for as long as it may soon be free. */
+static int futex_has_waiters(shared_t *shared)
+{
+    const pair_t front = word_load(&shared->front);
+
+    return WORD(front) || front & QUEUE;
+}
+
+/* Take the lock as soon as it is free, while nobody else waits. */
 static int futex_spin(self_t *lock, thread_t *thread, pair_t *from)
 {
+    shared_t *shared = lock->shared;
     int i;
 
-    for (i = 0; i < lock->looks && !(*from & FUTEX_WAITERS); i++) {
+    for (i = 0; i < lock->looks && !futex_has_waiters(shared); i++) {
         futex_pause(FIRST_PAUSE << i);
-        *from = futex_load(lock->shared);
-        if (futex_take(lock, thread, from)) {
+        *from = word_load(&shared->lock);
+        if (word_take(&shared->lock, thread->id, from)) {
             return 1;
         }
     }
     return 0;
 }
 
-/* Sleep, if it is still as it was seen.  0: look again. */
-static apr_status_t futex_sleep(self_t *lock, pair_t seen)
-{
-    const pair_t marked = seen | FUTEX_WAITERS;
-
-    if (marked != seen && !futex_change(lock->shared, &seen, marked)) {
-        return APR_SUCCESS;
-    }
-    if (syscall(SYS_futex, &lock->shared->pair, FUTEX_WAIT, WORD(marked),
-                &lock->limit)
-            == 0
-        || errno == EAGAIN) {
-        return APR_SUCCESS;
-    }
-    return errno == ETIMEDOUT ? EINTR : errno;
-}
-
+/* Wait for the front, and there for the lock; from is what it was then. */
 static apr_status_t futex_wait(self_t *lock, thread_t *thread, pair_t *from)
 {
+    shared_t *shared = lock->shared;
+    word_t *front = &shared->front;
+    pair_t seen = word_load(front);
     apr_status_t rv;
 
-    if (futex_spin(lock, thread, from)) {
-        return APR_SUCCESS;
+    list_pending(thread, front);
+    rv = word_wait(front, thread->id, &seen, &lock->limit);
+    if (rv != APR_SUCCESS) {
+        return rv;
     }
-    do {
-        rv = futex_sleep(lock, *from);
-        if (rv != APR_SUCCESS) {
-            return rv;
-        }
-        *from = futex_load(lock->shared);
-    } while (!futex_take(lock, thread, from));
-    return APR_SUCCESS;
+    list_add(thread, front);
+    list_pending(thread, &shared->lock);
+    *from = word_load(&shared->lock);
+    rv = word_wait(&shared->lock, thread->id, from, &lock->limit);
+    if (rv != APR_SUCCESS) {
+        word_release(front, thread, word_load(front));
+    }
+    return rv;
 }
 
 /* As a call, once: else the compiler looks for it at each use. */
@@ -299,26 +381,35 @@ static __attribute__((noinline)) thread_t *futex_thread(void)
 static apr_status_t futex_get(self_t *lock, int may_wait, unsigned *how)
 {
     thread_t *thread = futex_thread();
-    shared_t *shared = lock->shared;
+    word_t *word = &lock->shared->lock;
     pair_t from = lock->left;
+    int has_front = 0;
     apr_status_t rv = APR_SUCCESS;
 
     if (!thread->id && (rv = futex_know_thread(thread)) != APR_SUCCESS) {
         return rv;
     }
-    futex_pending(thread, &shared->entry);
-    if (!futex_take(lock, thread, &from)) {
+    list_pending(thread, word);
+    if (!word_take(word, thread->id, &from)) {
         *how |= ACCEPT_LOCK_WAITED;
-        rv = may_wait ? futex_wait(lock, thread, &from) : APR_EBUSY;
+        if (!may_wait) {
+            rv = APR_EBUSY;
+        }
+        else if (!futex_spin(lock, thread, &from)) {
+            rv = futex_wait(lock, thread, &from);
+            has_front = rv == APR_SUCCESS;
+        }
     }
     if (rv == APR_SUCCESS) {
         if (from & FUTEX_OWNER_DIED) {
             *how |= ACCEPT_LOCK_RECOVERED;
         }
         lock->thread = thread;
-        futex_link(thread, shared);
+        lock->left = word_taken(thread->id, from);
+        lock->has_front = has_front;
+        list_add(thread, word);
     }
-    futex_pending(thread, NULL);
+    list_pending(thread, NULL);
     return rv;
 }
 
@@ -332,36 +423,17 @@ static apr_status_t futex_try_acquire(void *self, unsigned *how)
     return futex_get(self, 0, how);
 }
 
-/* Wake one; if nobody sleeps and nobody has had a turn since, say so. */
-static void futex_wake(shared_t *shared, pair_t released)
-{
-    if (syscall(SYS_futex, &shared->pair, FUTEX_WAKE, 1) == 0) {
-        futex_change(shared, &released, released & ~QUEUE);
-    }
-}
-
 static apr_status_t futex_release(void *self)
 {
     self_t *lock = self;
     thread_t *thread = lock->thread;
-    shared_t *shared = lock->shared;
-    pair_t held = lock->left;
-    pair_t released;
+    word_t *front = &lock->shared->front;
+    const int has_front = lock->has_front;
 
-    futex_pending(thread, &shared->entry);
-    futex_unlink(thread, shared);
-    in_order();
-    do {
-        released = held & TURNS;
-        if (held & FUTEX_WAITERS) {
-            released = (released + ONE_TURN) | QUEUE;
-        }
-    } while (!futex_change(shared, &held, released));
-    lock->left = released;
-    if (released & QUEUE) {
-        futex_wake(shared, released);
+    lock->left = word_release(&lock->shared->lock, thread, lock->left);
+    if (has_front) {
+        word_release(front, thread, word_load(front));
     }
-    futex_pending(thread, NULL);
     return APR_SUCCESS;
 }
 
@@ -408,7 +480,7 @@ static apr_status_t futex_child_init(void *self)
 
 static pid_t futex_holder(void *self)
 {
-    return (pid_t)OWNER(futex_load(((self_t *)self)->shared));
+    return (pid_t)OWNER(word_load(&((self_t *)self)->shared->lock));
 }
 
 static void futex_stop(void *self)
@@ -418,7 +490,7 @@ static void futex_stop(void *self)
 
 const accept_lock_provider_t accept_lock_futex = {
     .name = "futex",
-    .description = "a lock word of its own, recovered by the kernel",
+    .description = "lock words of its own, recovered by the kernel",
     .capabilities = ACCEPT_LOCK_ROBUST | ACCEPT_LOCK_INTERRUPTIBLE,
     .create = futex_create,
     .child_init = futex_child_init,
