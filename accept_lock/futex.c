@@ -74,6 +74,7 @@
 #include "apr_strings.h"
 
 #include "accept_lock/backend.h"
+#include "accept_lock/pause.h"
 
 /* Where libc has the word, seen from the list entry, in its own mutexes; all
  * entries of a list must have it there.  glibc's on 64-bit machines.
@@ -91,14 +92,6 @@ typedef uint64_t pair_t;
 #define TURNS (~(pair_t)UINT32_MAX)
 #define QUEUE ((pair_t)1 << 32)
 #define ONE_TURN ((pair_t)2 << 32)
-
-/* Before it waits, if nobody else does, it looks that often again, after so
- * many pauses, which double each time: some microseconds, less than it costs
- * to sleep and be woken.  A lock that is held for long has somebody asleep.
- * Looking more often slows down the one that has the lock.
- */
-#define LOOKS 5
-#define FIRST_PAUSE 16
 
 /* A pair in shared memory, with its place in the list of the thread that has
  * it.  The links are addresses in the process that holds it, written by it and
@@ -315,17 +308,6 @@ static pair_t word_release(word_t *word, thread_t *thread, pair_t held)
 
 /* ---- The lock ----------------------------------------------------------- */
 
-static void futex_pause(int times)
-{
-    while (times-- > 0) {
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#elif defined(__aarch64__)
-        __asm__ volatile("yield");
-#endif
-    }
-}
-
 static int futex_has_waiters(shared_t *shared)
 {
     const pair_t front = word_load(&shared->front);
@@ -333,14 +315,16 @@ static int futex_has_waiters(shared_t *shared)
     return WORD(front) || front & QUEUE;
 }
 
-/* Take the lock as soon as it is free, while nobody else waits. */
+/* Take the lock as soon as it is free, while nobody else waits: if it is held
+ * for long, somebody is asleep.
+ */
 static int futex_spin(self_t *lock, thread_t *thread, pair_t *from)
 {
     shared_t *shared = lock->shared;
     int i;
 
     for (i = 0; i < lock->looks && !futex_has_waiters(shared); i++) {
-        futex_pause(FIRST_PAUSE << i);
+        accept_lock_pause(i);
         *from = word_load(&shared->lock);
         if (word_take(&shared->lock, thread->id, from)) {
             return 1;
@@ -466,7 +450,7 @@ static apr_status_t futex_create(void **self, const char **error,
         return rv;
     }
     made->shared = memory;
-    made->looks = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? LOOKS : 0;
+    made->looks = accept_lock_looks();
     futex_no_stop(made);
     *self = made;
     return APR_SUCCESS;

@@ -32,6 +32,10 @@
 #include <unistd.h>
 
 #include "accept_lock/backend.h"
+#include "accept_lock/pause.h"
+
+/* How many waits follow at once on one before which looking was in vain. */
+#define WITHOUT_LOOKS 16
 
 /* In shared memory. */
 typedef struct {
@@ -44,8 +48,14 @@ typedef struct {
 
 typedef struct {
     shared_t *shared;
-    pid_t pid; /* of this process */
+    int looks;   /* r/o */
+    int in_vain; /* how many of those waits are left */
+    pid_t pid;   /* of this process */
 } self_t;
+
+#define load(word) atomic_load_explicit(&(word), memory_order_relaxed)
+#define store(word, value) \
+    atomic_store_explicit(&(word), (value), memory_order_relaxed)
 
 /* There is no pthread_mutex_destroy() to it, which would write to the mutex when
  * others may use it still.
@@ -87,6 +97,7 @@ static apr_status_t mutex_create(void **self, const char **error,
         return rv;
     }
     made->shared = memory;
+    made->looks = accept_lock_looks();
     made->pid = getpid();
     rv = init_mutex(&made->shared->mutex);
     if (rv != 0) {
@@ -110,8 +121,7 @@ static apr_status_t mutex_got(self_t *lock, int rv, unsigned *how)
         *how |= ACCEPT_LOCK_RECOVERED;
     }
     if (rv == 0) {
-        atomic_store_explicit(&lock->shared->holder, lock->pid,
-                              memory_order_relaxed);
+        store(lock->shared->holder, lock->pid);
     }
     return rv == EBUSY ? APR_EBUSY : rv;
 }
@@ -123,30 +133,54 @@ static apr_status_t mutex_try_acquire(void *self, unsigned *how)
     return mutex_got(lock, pthread_mutex_trylock(&lock->shared->mutex), how);
 }
 
+/* Try until it is free, if that has not been in vain of late, as it is where
+ * the lock is held for long.
+ */
+static apr_status_t mutex_spin(self_t *lock, unsigned *how)
+{
+    apr_status_t rv = APR_EBUSY;
+    int i;
+
+    if (lock->in_vain > 0) {
+        lock->in_vain--;
+        return rv;
+    }
+    for (i = 0; i < lock->looks && rv == APR_EBUSY; i++) {
+        accept_lock_pause(i);
+        if (!load(lock->shared->holder)) {
+            rv = mutex_try_acquire(lock, how);
+        }
+    }
+    lock->in_vain = rv == APR_EBUSY ? WITHOUT_LOOKS : 0;
+    return rv;
+}
+
 static apr_status_t mutex_acquire(void *self, unsigned *how)
 {
     self_t *lock = self;
     apr_status_t rv = mutex_try_acquire(self, how);
 
-    if (rv != APR_EBUSY) {
-        return rv;
+    if (rv == APR_EBUSY) {
+        *how |= ACCEPT_LOCK_WAITED;
+        rv = mutex_spin(lock, how);
     }
-    *how |= ACCEPT_LOCK_WAITED;
-    return mutex_got(lock, pthread_mutex_lock(&lock->shared->mutex), how);
+    if (rv == APR_EBUSY) {
+        rv = mutex_got(lock, pthread_mutex_lock(&lock->shared->mutex), how);
+    }
+    return rv;
 }
 
 static apr_status_t mutex_release(void *self)
 {
     self_t *lock = self;
 
-    atomic_store_explicit(&lock->shared->holder, 0, memory_order_relaxed);
+    store(lock->shared->holder, 0);
     return pthread_mutex_unlock(&lock->shared->mutex);
 }
 
 static pid_t mutex_holder(void *self)
 {
-    return atomic_load_explicit(&((self_t *)self)->shared->holder,
-                                memory_order_relaxed);
+    return load(((self_t *)self)->shared->holder);
 }
 
 /* Whoever waits in libc gets the lock first. */

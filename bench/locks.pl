@@ -22,8 +22,9 @@
 #
 # Contenders lock, increment a counter and unlock, until together they have
 # done so --operations times.  A run of a mechanism that makes system calls, or
-# of one contender, is cut short: its figures are scaled from what it has done
-# by then, after a warm-up, and marked.  They are the medians of the rounds.
+# of one or eight contenders, is cut short: its figures are scaled from what it
+# has done by then, after a warm-up, and marked.  They are the medians of the
+# rounds.
 # Each round runs every case, every second one in reverse order, so that what
 # else the machine does meets all alike.  Ratios are taken within a round.
 #
@@ -44,11 +45,12 @@ use JSON::PP ();
 
 my $OUTPUT     = "$FindBin::Bin/../build/bench";
 my @CONTENDERS = (1, 2, 8, 50, 200);
+my %IS_JUDGED  = map { $_ => 1 } 2, 50, 200;
 my @COLUMNS    = qw(run mechanism by contenders kind operations
     seconds_per_million ns_per_op share_min share_max longest_wait_ms scaled);
 my @FIGURES = qw(operations ns_per_op share_min share_max longest_wait_ms);
 
-# These are run to the end, if there are several contenders.
+# These are run to the end, with as many contenders as are judged.
 my %WHOLE = ('ours futex' => 1, 'ours pthread' => 1,
     map { ("libc $_" => 1) } qw(normal robust adaptive private));
 
@@ -117,7 +119,7 @@ sub name {
 sub measure {
     my ($case) = @_;
     my $is_whole = $WHOLE{"@$case{qw(by mechanism)}"}
-        && $case->{contenders} > 1;
+        && $IS_JUDGED{ $case->{contenders} };
     my $ms = $option{quick} ? QUICK_MS : $is_whole ? 0 : SCALED_MS;
     my $result = contest('locks', '-m', $ms,
         @$case{qw(kind by mechanism contenders)}, $option{operations});
