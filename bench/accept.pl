@@ -21,7 +21,8 @@
 #
 # A connection is one request for a short static page, without keep-alive.  All
 # of ours are judged, also by how they do against flock and fcntl, which need no
-# module; what the module costs besides is in their figures.
+# module; what the module costs besides is in their figures.  How much that is,
+# the rows by "module" say: flock by httpd itself, with the module.
 # Clients are spread over the listening sockets; there are more children than
 # clients, so that there is always one that waits.  With one socket, and in
 # event, there is no lock: "none", with the module and without it.
@@ -146,17 +147,18 @@ sub measure {
 sub locks_of {
     my ($mpm, $listeners) = @_;
     my $has_lock = $mpm ne 'event' && $listeners > 1;
-    my %list     = (ours => ['none'], stock => ['none']);
+    my %list     = (ours => ['none'], module => [], stock => ['none']);
 
     if ($has_lock) {
         my @ours = grep { $_->{by} eq 'ours' && $_->{kind} eq 'processes' }
             mechanisms();
-        %list = (ours => [map { $_->{mechanism} } @ours], stock => \@STOCK);
+        %list = (ours => [map { $_->{mechanism} } @ours],
+            module => ['flock'], stock => \@STOCK);
     }
     return map {
         my $by = $_;
         map { { by => $by, mechanism => $_ } } @{ $list{$by} };
-    } $option{stock} ? 'stock' : qw(ours stock);
+    } $option{stock} ? 'stock' : qw(ours module stock);
 }
 
 sub best_stock {
@@ -215,18 +217,20 @@ sub run_round {
 
 sub start_server {
     my ($case) = @_;
-    my ($mechanism, $port, $mpm) = @$case{qw(mechanism port mpm)};
-    my $is_ours = $case->{by} eq 'ours';
-    my $lock = $mechanism eq 'none' ? ''
-        : $is_ours ? "SigDeferAcceptLock $mechanism\n"
-        : "Mutex $mechanism mpm-accept\n";
+    my ($by, $mechanism, $port, $mpm) = @$case{qw(by mechanism port mpm)};
+    my %lock = (
+        ours   => "SigDeferAcceptLock $mechanism\n",
+        module => "SigDeferAcceptLock default\nMutex $mechanism mpm-accept\n",
+        stock  => "Mutex $mechanism mpm-accept\n",
+    );
+    my $lock = $mechanism eq 'none' ? '' : $lock{$by};
     my $httpd = PrivateHttpd->new(
-        name     => "accept-$case->{by}-$mechanism",
+        name     => "accept-$by-$mechanism",
         mpm      => $mpm,
         port     => $port,
         workers  => $WORKERS{$mpm},
         pages    => ["$FindBin::Bin/pages"],
-        sigdefer => $is_ours ? $option{module} : undef,
+        sigdefer => $by eq 'stock' ? undef : $option{module},
         conf     => "ExtendedStatus Off\n$lock"
             . join('', map { "Listen 127.0.0.1:$_\n" }
                 $port + 1 .. $port + $case->{listeners} - 1),
