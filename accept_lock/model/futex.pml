@@ -11,7 +11,7 @@
  * limitations under the License.
  */
 
-/* The lock of futex.c, step by step: three contenders, one of which may be
+/* A word of futex.c, step by step: three contenders, one of which may be
  * killed before any step, and one may be interrupted by a signal in its sleep.
  *
  * Checked are: never two hold it; an owner's death is told once; nobody
