@@ -107,6 +107,7 @@ static void run_queued(queue_entry_t *entry, sigdefer_set_t interrupted,
     int signo = entry->info.si_signo;
     const struct sigaction *action = action_of(signo, entry->turn);
     sigdefer_set_t mask = interrupted;
+    uint64_t waited;
 
     if (action) {
         mask |= os_set_of(&action->sa_mask);
@@ -118,8 +119,11 @@ static void run_queued(queue_entry_t *entry, sigdefer_set_t interrupted,
     if (!is_last || (os_pending() & sigdefer_managed() & ~mask)) {
         mask |= sigdefer_managed();
     }
+    waited = queue_clock() - entry->arrived;
     stats_count(replayed);
-    stats_longest(queue_clock() - entry->arrived);
+    stats_count_signal(signo, run);
+    stats_add(total_ns, waited);
+    stats_raise(&stats->longest_ns, waited);
     os_change_mask(SIG_SETMASK, mask);
     run(action, signo, &entry->info, context);
 }
@@ -155,6 +159,7 @@ static void replay(int is_fresh, action_turn_e turn, siginfo_t *info,
     if (found && is_fresh && queue_push(queue, info, turn)) {
         is_fresh = 0;
         stats_count(deferred);
+        stats_count_signal(info->si_signo, deferred);
     }
     while (found) {
         queue_entry_t next;
@@ -180,6 +185,7 @@ static void replay(int is_fresh, action_turn_e turn, siginfo_t *info,
     os_change_mask(SIG_SETMASK, frame);
     if (is_fresh) {
         stats_count(direct);
+        stats_count_signal(info->si_signo, run);
         run(action_of(info->si_signo, turn), info->si_signo, info, context);
     }
 }
@@ -326,6 +332,7 @@ static void defer(const siginfo_t *info, action_turn_e turn,
                   ucontext_t *context)
 {
     queue_t *queue = section_thread.queue;
+    unsigned queued;
 
     if (!queue) {
         queue = own_queue();
@@ -335,6 +342,7 @@ static void defer(const siginfo_t *info, action_turn_e turn,
     }
     else if (queue && queue_push(queue, info, turn)) {
         stats_count(deferred);
+        stats_count_signal(info->si_signo, deferred);
     }
     else if (context) {
         hold_back(context);
@@ -349,9 +357,9 @@ static void defer(const siginfo_t *info, action_turn_e turn,
         stats_count(lost);
     }
     section_set_pending(1);
-    if (context
-        && (section_thread.blocked
-            || (queue && queue_count(queue, NULL) >= QUEUE_HIGH))) {
+    queued = queue ? queue_count(queue, NULL) : 0;
+    stats_raise(&stats->queue_highest, queued);
+    if (context && (section_thread.blocked || queued >= QUEUE_HIGH)) {
         hold_back(context);
     }
 }
@@ -383,6 +391,7 @@ static void arrive(action_turn_e turn, siginfo_t *info, ucontext_t *context,
          * known, so what is queued waits for the next leave
          */
         stats_count(direct);
+        stats_count_signal(info->si_signo, run);
         run(action_of(info->si_signo, turn), info->si_signo, info, context);
     }
 }
@@ -396,16 +405,24 @@ void deliver_signal(int signo, siginfo_t *info, void *context)
                   && os_is_from_here(info);
 
     if (!is_bell && action_guard(signo)) {
+        stats_count_signal(signo, received);
+        stats_count_signal(signo, held);
         errno = saved_errno;
         return;
     }
     section_thread.running++;
     turn = action_turn(signo);
+    if (!is_bell && turn != ACTION_CALLED) {
+        stats_count_signal(signo, received);
+    }
     if (turn == ACTION_CALLED || !action_in_force()
         || (section_depth() <= 0 && !section_is_pending()
             && !section_thread.ringing)
         || !action_is_our_process()) {
         stats_count(direct);
+        if (turn != ACTION_CALLED) {
+            stats_count_signal(signo, run);
+        }
         run(action_of(signo, turn), signo, info, context);
     }
     else if (is_frame(&saved_errno, signo, info, context)) {

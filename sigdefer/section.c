@@ -12,6 +12,7 @@
  */
 
 #include <pthread.h>
+#include <string.h>
 
 #include "section.h"
 #include "stats.h"
@@ -22,7 +23,8 @@ __thread sigdefer_section_t sigdefer_section
 __thread thread_t section_thread
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-stats_t stats;
+static stats_t own_stats; /* until there is another place */
+stats_t *stats = &own_stats;
 
 int section_depth(void)
 {
@@ -46,6 +48,7 @@ ptrdiff_t sigdefer_section_offset(void)
 
 void section_restart_in_child(void)
 {
+    stats_restart_in_child();
     queue_pool_reset();
     section_thread.queue = NULL;
     section_thread.ringing = 0;
@@ -121,6 +124,19 @@ int sigdefer_pending(sigset_t *set)
         os_set_add(set, queued);
     }
     return (int)count;
+}
+
+void stats_place(stats_t *where)
+{
+    stats = where;
+}
+
+void stats_restart_in_child(void)
+{
+    if (stats != &own_stats) {
+        memcpy(&own_stats, stats, sizeof(own_stats));
+        stats = &own_stats;
+    }
 }
 
 void sigdefer_stats(sigdefer_stats_t *out)
