@@ -28,9 +28,11 @@ HTTPD_WARN := -Wno-unused-parameter -Wno-missing-field-initializers
 
 ENGINE := $(wildcard sigdefer/*.c)
 LOCKS  := $(filter-out accept_lock/provider.c,$(wildcard accept_lock/*.c))
-GLUE   := mod_sigdefer.c accept_lock/provider.c $(wildcard hold/*.c mpm/*.c)
+GLUE   := mod_sigdefer.c accept_lock/provider.c \
+          $(wildcard hold/*.c mpm/*.c status/*.c)
 HEADERS := mod_sigdefer.h \
-           $(wildcard sigdefer/*.h accept_lock/*.h hold/*.h mpm/*.h)
+           $(wildcard sigdefer/*.h accept_lock/*.h hold/*.h mpm/*.h \
+                      status/*.h)
 TESTS  := $(patsubst sigdefer/test/%.c,$(BUILD)/test/%, \
                      $(wildcard sigdefer/test/test_*.c))
 LOCK_TESTS := $(patsubst accept_lock/test/%.c,$(BUILD)/test/%, \

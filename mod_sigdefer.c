@@ -41,6 +41,8 @@
 #include "hold/hold.h"
 #include "mpm/accept.h"
 #include "sigdefer/engine.h"
+#include "sigdefer/names.h"
+#include "status/status.h"
 
 #if !AP_MODULE_MAGIC_AT_LEAST(20120211, 68)
 #error "mod_sigdefer needs Apache httpd 2.4.26 or later"
@@ -71,42 +73,16 @@ static apr_uint32_t connections_open;
 
 /* ---- Names of signals --------------------------------------------------- */
 
-static const struct {
-    const char *name;
-    int signo;
-} signal_names[] = {
-    { "ALRM", SIGALRM }, { "CHLD", SIGCHLD },     { "CONT", SIGCONT },
-    { "HUP", SIGHUP },   { "INT", SIGINT },       { "IO", SIGIO },
-    { "PIPE", SIGPIPE }, { "PROF", SIGPROF },     { "QUIT", SIGQUIT },
-    { "TERM", SIGTERM }, { "TSTP", SIGTSTP },     { "TTIN", SIGTTIN },
-    { "TTOU", SIGTTOU }, { "URG", SIGURG },       { "USR1", SIGUSR1 },
-    { "USR2", SIGUSR2 }, { "VTALRM", SIGVTALRM }, { "WINCH", SIGWINCH },
-    { "XCPU", SIGXCPU }, { "XFSZ", SIGXFSZ },
-};
-
-#define SIGNAL_NAMES (sizeof(signal_names) / sizeof(signal_names[0]))
-
 static const char *legal_signals(apr_pool_t *p)
 {
     const char *names = "";
+    const char *name;
     apr_size_t i;
 
-    for (i = 0; i < SIGNAL_NAMES; i++) {
-        names = apr_pstrcat(p, names, signal_names[i].name, ", ", NULL);
+    for (i = 0; (name = names_get(i)) != NULL; i++) {
+        names = apr_pstrcat(p, names, name, ", ", NULL);
     }
     return apr_psprintf(p, "%sRTMIN to RTMIN+%d", names, SIGRTMAX - SIGRTMIN);
-}
-
-static const char *signal_name(apr_pool_t *p, int signo)
-{
-    apr_size_t i;
-
-    for (i = 0; i < SIGNAL_NAMES; i++) {
-        if (signal_names[i].signo == signo) {
-            return signal_names[i].name;
-        }
-    }
-    return apr_psprintf(p, "RTMIN+%d", signo - SIGRTMIN);
 }
 
 /* 0 if the whole text is no number between min and max */
@@ -122,30 +98,6 @@ static int parse_number(const char *text, int min, int max, int *number)
     }
     *number = (int)value;
     return 1;
-}
-
-/* 0 if there is no such signal, or if it cannot be deferred */
-static int parse_signal(const char *text)
-{
-    apr_size_t i;
-    int n;
-
-    if (ap_cstr_casecmpn(text, "SIG", 3) == 0) {
-        text += 3;
-    }
-    for (i = 0; i < SIGNAL_NAMES; i++) {
-        if (ap_cstr_casecmp(text, signal_names[i].name) == 0) {
-            return signal_names[i].signo;
-        }
-    }
-    if (ap_cstr_casecmp(text, "RTMIN") == 0) {
-        return SIGRTMIN;
-    }
-    if (ap_cstr_casecmpn(text, "RTMIN+", 6) == 0
-        && parse_number(text + 6, 0, SIGRTMAX - SIGRTMIN, &n)) {
-        return SIGRTMIN + n;
-    }
-    return 0;
 }
 
 /* ---- Directives --------------------------------------------------------- */
@@ -190,7 +142,7 @@ static const char *set_signals(cmd_parms *cmd, void *dummy, int argc,
         if (*name == '+' || *name == '-') {
             sign = *name++;
         }
-        signo = parse_signal(name);
+        signo = names_find(name);
         if (signo == 0) {
             return apr_psprintf(cmd->pool,
                                 "%s: '%s' is no signal that can be deferred; "
@@ -347,15 +299,39 @@ static int is_one_process(void)
 static const char *names_of(apr_pool_t *p, sigdefer_set_t set)
 {
     const char *names = "";
+    char buffer[NAMES_LENGTH];
     int signo;
 
     for (signo = 1; signo <= 64; signo++) {
         if (set & SIGDEFER_BIT(signo)) {
             names = apr_pstrcat(p, names, *names ? " " : "",
-                                signal_name(p, signo), NULL);
+                                names_of_signal(signo, buffer), NULL);
         }
     }
     return *names ? names : "none";
+}
+
+static const char *on_off(int is_on)
+{
+    return is_on ? "On" : "Off";
+}
+
+/* What counts, as it would be configured. */
+static const status_setting_t *settings(apr_pool_t *p)
+{
+    static const char *const reap[] = { "Off", "Signal", "Idle" };
+    const status_setting_t list[] = {
+        { "SigDefer", on_off(config.enabled) },
+        { "SigDeferSignals", names_of(p, config.signals) },
+        { "SigDeferHold", on_off(config.hold) },
+        { "SigDeferHoldTime", apr_itoa(p, config.hold_seconds) },
+        { "SigDeferReapChildren", reap[config.reap] },
+        { "SigDeferAcceptLock", accept_description(p) },
+        { "SigDeferMPM", ap_show_mpm() },
+        { NULL }
+    };
+
+    return apr_pmemdup(p, list, sizeof(list));
 }
 
 static int post_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
@@ -366,6 +342,7 @@ static int post_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
     if (ap_state_query(AP_SQ_MAIN_STATE) == AP_SQ_MS_CREATE_PRE_CONFIG) {
         return OK;
     }
+    status_init(s, settings(pconf), config.enabled);
     if (!config.enabled) {
         ap_log_error(APLOG_MARK, APLOG_INFO, 0, s, "sigdefer: off");
         return OK;
@@ -396,12 +373,14 @@ static void child_status(server_rec *s, pid_t pid, ap_generation_t gen,
     if (state == MPM_CHILD_EXITED) {
         hold_board_report(s, config.hold_seconds);
         hold_board_free(s, pid);
+        status_slots_fold(pid);
     }
 }
 
 static int monitor(apr_pool_t *p, server_rec *s)
 {
     hold_board_report(s, config.hold_seconds);
+    status_slots_sample();
     return DECLINED;
 }
 
@@ -447,6 +426,7 @@ static void child_init(apr_pool_t *pchild, server_rec *s)
     }
     pin(s);
     main_server = s;
+    status_slots_claim(s);
     if (hold) {
         signals |= HELD_SIGNALS;
     }
@@ -477,7 +457,8 @@ static void child_init(apr_pool_t *pchild, server_rec *s)
 
 static void adopted(int signo, const struct sigaction *found)
 {
-    char name[16];
+    char name[NAMES_LENGTH];
+    char address[24];
     const char *owner = NULL;
     Dl_info info;
 
@@ -491,13 +472,14 @@ static void adopted(int signo, const struct sigaction *found)
         owner = apr_filepath_name_get(info.dli_fname);
     }
     else {
-        apr_snprintf(name, sizeof(name), "%pp", (void *)found->sa_sigaction);
-        owner = name;
+        apr_snprintf(address, sizeof(address), "%pp",
+                     (void *)found->sa_sigaction);
+        owner = address;
     }
     ap_log_error(APLOG_MARK, APLOG_INFO, 0, main_server,
                  "sigdefer: SIG%s: handler of %s found in place of ours, "
                  "adopted",
-                 signal_name(main_server->process->pool, signo), owner);
+                 names_of_signal(signo, name), owner);
 }
 
 /* TERM and HUP at each connection, the others in turn, within eight unless
@@ -635,6 +617,7 @@ static void register_hooks(apr_pool_t *p)
 
     APR_REGISTER_OPTIONAL_FN(sigdefer_api);
     accept_lock_provider_register(p);
+    status_register_hooks();
 
     ap_hook_pre_config(pre_config, NULL, NULL, APR_HOOK_MIDDLE);
     ap_hook_check_config(check_config, NULL, NULL, APR_HOOK_MIDDLE);

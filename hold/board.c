@@ -32,6 +32,7 @@ APLOG_USE_MODULE(sigdefer);
  * after a restart.
  */
 typedef struct {
+    hold_counts_t *counts; /* by the parent */
     hold_entry_t *entries;
     int count;
 } board_t;
@@ -79,13 +80,15 @@ apr_status_t hold_board_create(server_rec *s)
         return rv;
     }
     count *= GENERATIONS;
-    rv = apr_shm_create(&shm, count * sizeof(hold_entry_t), NULL,
-                        s->process->pool);
+    rv = apr_shm_create(&shm,
+                        sizeof(hold_counts_t) + count * sizeof(hold_entry_t),
+                        NULL, s->process->pool);
     if (rv != APR_SUCCESS) {
         return rv;
     }
-    board->entries = apr_shm_baseaddr_get(shm);
-    memset(board->entries, 0, count * sizeof(hold_entry_t));
+    board->counts = apr_shm_baseaddr_get(shm);
+    memset(board->counts, 0, apr_shm_size_get(shm));
+    board->entries = (hold_entry_t *)(board->counts + 1);
     board->count = count;
     return APR_SUCCESS;
 }
@@ -94,6 +97,18 @@ hold_entry_t *hold_board_entries(int *count)
 {
     *count = board ? board->count : 0;
     return board ? board->entries : NULL;
+}
+
+const hold_counts_t *hold_board_counts(void)
+{
+    return board ? board->counts : NULL;
+}
+
+void hold_board_held(hold_entry_t *entry)
+{
+    uint64_t not_yet = 0;
+
+    atomic_compare_exchange_strong(&entry->held, &not_yet, hold_clock());
 }
 
 hold_entry_t *hold_board_find(pid_t pid)
@@ -123,6 +138,24 @@ hold_entry_t *hold_board_claim(void)
     return NULL;
 }
 
+static void count_gone(const hold_entry_t *entry)
+{
+    uint64_t since = atomic_load(&entry->held);
+    uint64_t ms = hold_clock() - since;
+
+    if (atomic_load(&entry->killed)) {
+        atomic_fetch_add(&board->counts->killed, 1);
+    }
+    if (since == 0) {
+        return;
+    }
+    atomic_fetch_add(&board->counts->held, 1);
+    atomic_fetch_add(&board->counts->total_ms, ms);
+    if (ms > atomic_load(&board->counts->longest_ms)) {
+        atomic_store(&board->counts->longest_ms, ms);
+    }
+}
+
 void hold_board_free(server_rec *s, pid_t pid)
 {
     hold_entry_t *entry = hold_board_find(pid);
@@ -134,6 +167,8 @@ void hold_board_free(server_rec *s, pid_t pid)
                          "its deadline and was killed",
                          pid);
         }
+        count_gone(entry);
+        atomic_store(&entry->held, 0);
         atomic_store(&entry->state, HOLD_WAITING);
         atomic_store(&entry->asked, 0);
         atomic_store(&entry->deadline, 0);
@@ -155,6 +190,7 @@ static void report(server_rec *s, const hold_entry_t *entry, int hold_seconds)
                      pid, entry->depth);
         return;
     }
+    atomic_fetch_add(&board->counts->cut, entry->cut);
     for (i = 0; i < entry->cut && i < HOLD_NAMED; i++) {
         const hold_request_t *request = &entry->requests[i];
 

@@ -176,6 +176,9 @@ static void note(int signo)
     if (is_orphan) {
         leave_listeners();
     }
+    if (state() == HOLD_SERVING) {
+        hold_board_held(hold.entry);
+    }
     hold.deadline = deadline;
     hold.noted = signo;
     hold.mpm->shutdown_pending = 1;

@@ -66,6 +66,8 @@ typedef struct {
     atomic_int asked;          /* by the parent: the child is to go */
     _Atomic uint64_t deadline; /* by the parent: ms of hold_clock(); 0: none */
     atomic_int killed;         /* by the parent: it did not go */
+    _Atomic uint64_t held;     /* ms of hold_clock(): it was to go and served;
+                                * by the child or the parent, the first */
 
     /* by the child at its deadline, noticed last; by the parent 0 again */
     atomic_int noticed;
@@ -73,6 +75,15 @@ typedef struct {
     int cut;   /* requests that are cut */
     hold_request_t requests[HOLD_NAMED];
 } hold_entry_t;
+
+/** Of all children that have gone. */
+typedef struct {
+    _Atomic uint64_t held; /* served when they were to go */
+    _Atomic uint64_t total_ms;
+    _Atomic uint64_t longest_ms;
+    _Atomic uint64_t cut;    /* requests, at the deadline */
+    _Atomic uint64_t killed; /* did not end at the deadline */
+} hold_counts_t;
 
 /**
  * Make the board, or find the one that the first generation made.
@@ -91,6 +102,12 @@ hold_entry_t *hold_board_find(pid_t pid);
 
 /** All entries, for loops: the first, and how many.  AS-safe. */
 hold_entry_t *hold_board_entries(int *count);
+
+/** What the parent has counted; NULL if there is no board. */
+const hold_counts_t *hold_board_counts(void);
+
+/** A child that serves is to go; only the first time counts.  AS-safe. */
+void hold_board_held(hold_entry_t *entry);
 
 /** Log what children have left on the board; in the parent. */
 void hold_board_report(server_rec *s, int hold_seconds);

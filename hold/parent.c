@@ -119,6 +119,9 @@ static void set_deadline(uint64_t deadline)
         if (atomic_load(&entries[i].pid) == 0) {
             continue;
         }
+        if (atomic_load(&entries[i].state) == HOLD_SERVING) {
+            hold_board_held(&entries[i]);
+        }
         if (deadline <= hold_clock()) {
             atomic_store(&entries[i].deadline, deadline);
         }
@@ -168,6 +171,7 @@ static int bound_kill(pid_t pid, int signo)
     }
     atomic_store(&entry->asked, 1);
     if (atomic_load(&entry->state) == HOLD_SERVING) {
+        hold_board_held(entry);
         return 0;
     }
     /* a child that waits goes in the same way, whatever it is sent */

@@ -19,13 +19,13 @@
  * has loaded and raised does, without a locked instruction.  Others read at any
  * moment; nothing depends on the order.
  *
- *     accept_stats_t *stats = accept_stats_here();         in child_init, once
+ *     accept_stats_t *here = accept_stats_here();     in child_init, once
  *
  *     uint64_t begun = accept_stats_clock();
  *     ... take the lock ...
- *     accept_stats_acquired(stats, begun, waited, recovered);
+ *     accept_stats_acquired(here, begun, waited, recovered);
  *     ... accept ...
- *     accept_stats_released(stats);                        before it is released
+ *     accept_stats_released(here);                    before it is released
  */
 
 #ifndef SIGDEFER_STATUS_ACCEPT_STATS_H
@@ -97,29 +97,29 @@ static inline void accept_stats_time(accept_times_t *times, uint64_t ns)
  * @param waited whether it was not free: ACCEPT_LOCK_WAITED
  * @param recovered whether its holder had died: ACCEPT_LOCK_RECOVERED
  */
-static inline void accept_stats_acquired(accept_stats_t *stats, uint64_t begun,
+static inline void accept_stats_acquired(accept_stats_t *here, uint64_t begun,
                                          int waited, int recovered)
 {
     uint64_t now = accept_stats_clock();
 
-    accept_stats_add(&stats->acquired, 1);
+    accept_stats_add(&here->acquired, 1);
     if (waited) {
-        accept_stats_add(&stats->contended, 1);
-        accept_stats_time(&stats->wait, now - begun);
+        accept_stats_add(&here->contended, 1);
+        accept_stats_time(&here->wait, now - begun);
     }
     if (recovered) {
-        accept_stats_add(&stats->recovered, 1);
+        accept_stats_add(&here->recovered, 1);
     }
-    atomic_store_explicit(&stats->since, now, memory_order_relaxed);
+    atomic_store_explicit(&here->since, now, memory_order_relaxed);
 }
 
 /** It is about to be released: later, another one might hold it as well. */
-static inline void accept_stats_released(accept_stats_t *stats)
+static inline void accept_stats_released(accept_stats_t *here)
 {
-    uint64_t since = atomic_load_explicit(&stats->since, memory_order_relaxed);
+    uint64_t since = atomic_load_explicit(&here->since, memory_order_relaxed);
 
-    accept_stats_time(&stats->hold, accept_stats_clock() - since);
-    atomic_store_explicit(&stats->since, 0, memory_order_relaxed);
+    accept_stats_time(&here->hold, accept_stats_clock() - since);
+    atomic_store_explicit(&here->since, 0, memory_order_relaxed);
 }
 
 #endif /* SIGDEFER_STATUS_ACCEPT_STATS_H */
