@@ -64,6 +64,8 @@ static struct {
     int hold_seconds;       /* SigDeferHoldTime */
     sigdefer_reap_e reap;   /* SigDeferReapChildren */
     sigdefer_set_t signals; /* SigDeferSignals */
+
+    apr_array_header_t *given; /* names of the directives that there are */
 } config;
 
 /* Of the child; the counters are shared by its threads. */
@@ -102,9 +104,15 @@ static int parse_number(const char *text, int min, int max, int *number)
 
 /* ---- Directives --------------------------------------------------------- */
 
+static const char *begin_directive(cmd_parms *cmd)
+{
+    *(const char **)apr_array_push(config.given) = cmd->cmd->name;
+    return ap_check_cmd_context(cmd, GLOBAL_ONLY);
+}
+
 static const char *set_on_off(cmd_parms *cmd, void *dummy, const char *arg)
 {
-    const char *error = ap_check_cmd_context(cmd, GLOBAL_ONLY);
+    const char *error = begin_directive(cmd);
     int is_on = ap_cstr_casecmp(arg, "On") == 0;
 
     if (error) {
@@ -122,7 +130,7 @@ static const char *set_on_off(cmd_parms *cmd, void *dummy, const char *arg)
 static const char *set_signals(cmd_parms *cmd, void *dummy, int argc,
                                char *const argv[])
 {
-    const char *error = ap_check_cmd_context(cmd, GLOBAL_ONLY);
+    const char *error = begin_directive(cmd);
     int relative = 0;
     int i;
 
@@ -172,7 +180,7 @@ static const char *set_signals(cmd_parms *cmd, void *dummy, int argc,
 
 static const char *set_hold_time(cmd_parms *cmd, void *dummy, const char *arg)
 {
-    const char *error = ap_check_cmd_context(cmd, GLOBAL_ONLY);
+    const char *error = begin_directive(cmd);
 
     if (error) {
         return error;
@@ -188,7 +196,7 @@ static const char *set_hold_time(cmd_parms *cmd, void *dummy, const char *arg)
 
 static const char *set_reap(cmd_parms *cmd, void *dummy, const char *arg)
 {
-    const char *error = ap_check_cmd_context(cmd, GLOBAL_ONLY);
+    const char *error = begin_directive(cmd);
 
     if (error) {
         return error;
@@ -211,6 +219,14 @@ static const char *set_reap(cmd_parms *cmd, void *dummy, const char *arg)
     return NULL;
 }
 
+static const char *set_accept_lock(cmd_parms *cmd, void *dummy, int argc,
+                                   char *const argv[])
+{
+    const char *error = begin_directive(cmd);
+
+    return error ? error : choice_add(cmd, dummy, argc, argv);
+}
+
 static const command_rec directives[] = {
     AP_INIT_TAKE1("SigDefer", set_on_off, &config.enabled, RSRC_CONF,
                   "On (default) or Off: whether the module does anything"),
@@ -225,7 +241,7 @@ static const command_rec directives[] = {
     AP_INIT_TAKE1("SigDeferReapChildren", set_reap, NULL, RSRC_CONF,
                   "Off (default), Signal or Idle: when to reap processes that "
                   "a child has started and not waited for"),
-    AP_INIT_TAKE_ARGV("SigDeferAcceptLock", choice_add, NULL, RSRC_CONF,
+    AP_INIT_TAKE_ARGV("SigDeferAcceptLock", set_accept_lock, NULL, RSRC_CONF,
                       "default, auto (default) or a mechanism: the accept lock "
                       "of the MPMs that are named, or of all"),
     { NULL }
@@ -240,6 +256,7 @@ static int pre_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp)
     config.hold_seconds = 5;
     config.reap = SIGDEFER_REAP_OFF;
     config.signals = sigdefer_default_set();
+    config.given = apr_array_make(pconf, 8, sizeof(const char *));
     choice_reset(pconf);
     return OK;
 }
@@ -259,31 +276,6 @@ static int check_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
         }
     }
     accept_bind(pconf, s, choice);
-    return OK;
-}
-
-/* httpd -t -D DUMP_RUN_CFG; on stdout, as what httpd itself prints. */
-static void dump_config(apr_pool_t *p, server_rec *s)
-{
-    apr_file_t *out = NULL;
-
-    if (ap_exists_config_define("DUMP_RUN_CFG")
-        && apr_file_open_stdout(&out, p) == APR_SUCCESS) {
-        apr_file_printf(out, "SigDeferAcceptLock: %s\n", accept_description(p));
-    }
-}
-
-static int before_mpm(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
-                      server_rec *s)
-{
-    accept_making(1);
-    return OK;
-}
-
-static int after_mpm(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
-                     server_rec *s)
-{
-    accept_making(0);
     return OK;
 }
 
@@ -332,6 +324,94 @@ static const status_setting_t *settings(apr_pool_t *p)
     };
 
     return apr_pmemdup(p, list, sizeof(list));
+}
+
+/* ---- httpd -t ----------------------------------------------------------- */
+
+static int is_given(const char *name)
+{
+    int i;
+
+    for (i = 0; i < config.given->nelts; i++) {
+        if (strcmp(((const char **)config.given->elts)[i], name) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void warn_of_idle(server_rec *s, const char *directive, const char *why)
+{
+    if (is_given(directive) && why) {
+        ap_log_error(APLOG_MARK, APLOG_WARNING, 0, s,
+                     "sigdefer: %s has no effect: %s", directive, why);
+    }
+}
+
+/* What is configured and cannot be. */
+static void warn_of_settings(apr_pool_t *p, server_rec *s)
+{
+    const command_rec *directive;
+
+    if (!config.enabled) {
+        for (directive = directives; directive->name; directive++) {
+            if (strcmp(directive->name, "SigDefer") != 0) {
+                warn_of_idle(s, directive->name, "SigDefer is Off");
+            }
+        }
+        return;
+    }
+    warn_of_idle(s, "SigDeferAcceptLock", accept_idle());
+    if (!config.hold) {
+        warn_of_idle(s, "SigDeferHoldTime", "SigDeferHold is Off");
+        return;
+    }
+    warn_of_idle(s, "SigDeferHold", hold_parent_unbound());
+    if (~config.signals & HELD_SIGNALS) {
+        ap_log_error(APLOG_MARK, APLOG_WARNING, 0, s,
+                     "sigdefer: SigDeferSignals has no effect on %s: "
+                     "SigDeferHold needs them",
+                     names_of(p, ~config.signals & HELD_SIGNALS));
+    }
+}
+
+/* On stdout, as what httpd itself prints. */
+static void test_config(apr_pool_t *p, server_rec *s)
+{
+    const char *unbound = hold_parent_unbound();
+    const status_setting_t *setting;
+    apr_file_t *out = NULL;
+
+    warn_of_settings(p, s);
+    if (apr_file_open_stdout(&out, p) != APR_SUCCESS) {
+        return;
+    }
+    if (ap_exists_config_define("DUMP_RUN_CFG")) {
+        apr_file_printf(out, "SigDeferAcceptLock: %s\n", accept_description(p));
+    }
+    if (ap_exists_config_define("DUMP_SIGDEFER")) {
+        for (setting = settings(p); setting->name; setting++) {
+            apr_file_printf(out, "%s: %s\n", setting->name, setting->value);
+        }
+        apr_file_printf(out, "SigDeferBinding: %s\n",
+                        unbound ? unbound : "works here");
+    }
+}
+
+/* ---- The parent: a pass of the configuration ---------------------------- */
+
+static int before_mpm(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
+                      server_rec *s)
+{
+    accept_making(1);
+    return OK;
+}
+
+static int after_mpm(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
+                     server_rec *s)
+{
+    accept_making(0);
+    return OK;
 }
 
 static int post_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
@@ -621,7 +701,7 @@ static void register_hooks(apr_pool_t *p)
 
     ap_hook_pre_config(pre_config, NULL, NULL, APR_HOOK_MIDDLE);
     ap_hook_check_config(check_config, NULL, NULL, APR_HOOK_MIDDLE);
-    ap_hook_test_config(dump_config, NULL, NULL, APR_HOOK_MIDDLE);
+    ap_hook_test_config(test_config, NULL, NULL, APR_HOOK_MIDDLE);
     ap_hook_open_logs(before_mpm, NULL, mpms, APR_HOOK_REALLY_FIRST);
     ap_hook_open_logs(after_mpm, mpms, NULL, APR_HOOK_REALLY_FIRST);
     ap_hook_post_config(post_config, NULL, before, APR_HOOK_MIDDLE);

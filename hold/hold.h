@@ -135,6 +135,14 @@ void hold_set_timer(timer_t timer, uint64_t first_ms, uint64_t interval_ms);
  */
 void hold_parent_init(apr_pool_t *pconf, server_rec *s, int seconds);
 
+/**
+ * Try whether the parent's half can be bound here.
+ * @return NULL: it can; else why not, for people
+ *
+ * Call from: test_config.
+ */
+const char *hold_parent_unbound(void);
+
 /* ---- The listening sockets --------------------------------------------- */
 
 /**

@@ -408,6 +408,25 @@ static apr_status_t end_pass(void *unused)
     return APR_SUCCESS;
 }
 
+/* Bound to what they are bound to already, nothing changes. */
+const char *hold_parent_unbound(void)
+{
+    void *action = bind_original("sigaction");
+    void *killing = bind_original("kill");
+
+    if (!action || !killing
+        || bind_import((const void *)ap_unixd_mpm_set_signals, "sigaction",
+                       action)
+               != APR_SUCCESS) {
+        return "restarts and stops are hard ones: httpd cannot be bound here";
+    }
+    return bind_import((const void *)ap_mpm_safe_kill, "kill", killing)
+                   == APR_SUCCESS
+               ? NULL
+               : "a restart interrupts system calls of requests: kill() of "
+                 "httpd cannot be bound here";
+}
+
 void hold_parent_init(apr_pool_t *pconf, server_rec *s, int seconds)
 {
     struct sigevent event;

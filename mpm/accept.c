@@ -36,6 +36,7 @@
 #include "apr_poll.h"
 #include "apr_proc_mutex.h"
 #include "apr_strings.h"
+#include "ap_listen.h"
 #include "ap_mpm.h"
 #include "http_core.h"
 #include "http_log.h"
@@ -107,6 +108,10 @@ static struct {
     ap_unixd_mpm_retained_data *mpm;
     volatile sig_atomic_t is_stopped; /* by any thread, and in handlers */
 } child;
+
+/* Of the child; r/o after child_init. */
+static accept_stats_t uncounted;
+static accept_stats_t *counts = &uncounted;
 
 /* What is called where nothing is re-pointed. */
 static struct {
@@ -332,17 +337,21 @@ static int is_stopping(void)
 /* apr_proc_mutex_lock() */
 static apr_status_t bound_lock(apr_proc_mutex_t *mutex)
 {
+    uint64_t begun;
     apr_status_t rv;
     unsigned how;
 
     if (mutex != child.pair.mutex) {
         return stock.lock(mutex);
     }
+    begun = accept_stats_clock();
     do {
         rv = accept_lock_acquire(child.pair.lock, &how);
     } while (rv == EINTR && !is_stopping());
     if (rv == APR_SUCCESS) {
         child.is_held = 1;
+        accept_stats_acquired(counts, begun, how & ACCEPT_LOCK_WAITED,
+                              how & ACCEPT_LOCK_RECOVERED);
         if (how & ACCEPT_LOCK_RECOVERED) {
             ap_log_error(APLOG_MARK, APLOG_NOTICE, 0, pass.server,
                          "sigdefer: accept lock recovered: its holder has "
@@ -362,7 +371,13 @@ static apr_status_t bound_unlock(apr_proc_mutex_t *mutex)
         return APR_SUCCESS;
     }
     child.is_held = 0;
+    accept_stats_released(counts);
     return accept_lock_release(child.pair.lock);
+}
+
+void accept_count(accept_stats_t *where)
+{
+    counts = where;
 }
 
 void accept_stop(void)
@@ -482,6 +497,18 @@ void accept_bind(apr_pool_t *pconf, server_rec *s, const choice_t *choice)
 }
 
 /* ---- What is said of it ------------------------------------------------- */
+
+const char *accept_idle(void)
+{
+    if (!pass.choice || !pass.choice->is_asked_for) {
+        return NULL;
+    }
+    if (pass.unbound) {
+        return "the MPM cannot be bound here";
+    }
+    return ap_listeners && !ap_listeners->next ? "there is only one listener"
+                                               : NULL;
+}
 
 const char *accept_description(apr_pool_t *p)
 {

@@ -23,6 +23,7 @@
 #include "http_config.h"
 #include "scoreboard.h"
 
+#include "mpm/accept_stats.h"
 #include "mpm/choice.h"
 
 /**
@@ -49,6 +50,12 @@ void accept_making(int begins);
  */
 void accept_report(apr_pool_t *p);
 
+/**
+ * Why the MPM does not take the lock that is asked for by name.
+ * @return NULL: it does, or none is asked for
+ */
+const char *accept_idle(void);
+
 /** For people: what the MPM has, and why. */
 const char *accept_description(apr_pool_t *p);
 
@@ -59,6 +66,13 @@ const char *accept_description(apr_pool_t *p);
  * Call from: a child.
  */
 void accept_stop(void);
+
+/**
+ * Count there from now on; else nobody reads what is counted.
+ *
+ * Call from: child_init.
+ */
+void accept_count(accept_stats_t *where);
 
 /**
  * Give back the locks of a generation; all of its children have gone.

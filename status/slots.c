@@ -18,8 +18,8 @@
 #include "ap_mpm.h"
 #include "http_config.h"
 #include "http_log.h"
-#include "http_main.h"
 
+#include "mpm/accept.h"
 #include "status/slots.h"
 
 APLOG_USE_MODULE(sigdefer);
@@ -68,10 +68,6 @@ typedef struct {
 } retained_t;
 
 static retained_t *retained;
-
-/* Of this process; another one's after a fork. */
-static pid_t claimed_by;
-static accept_stats_t *accept_here;
 
 apr_status_t status_slots_create(server_rec *s)
 {
@@ -140,10 +136,9 @@ void status_slots_claim(server_rec *s)
     status_child_t *slot;
     int generation = 0;
 
-    if (!all || claimed_by == getpid()) {
+    if (!all) {
         return;
     }
-    claimed_by = getpid();
     slot = claim(all);
     if (!slot) {
         if (!atomic_exchange(&all->is_full, 1)) {
@@ -157,15 +152,7 @@ void status_slots_claim(server_rec *s)
     atomic_store(&slot->generation, generation);
     atomic_store(&slot->started, apr_time_now());
     stats_place(&slot->engine);
-    accept_here = &slot->accept;
-}
-
-accept_stats_t *accept_stats_here(void)
-{
-    static accept_stats_t unread;
-
-    status_slots_claim(ap_server_conf);
-    return accept_here && claimed_by == getpid() ? accept_here : &unread;
+    accept_count(&slot->accept);
 }
 
 /* ---- The parent --------------------------------------------------------- */

@@ -28,8 +28,8 @@
 #include "httpd.h"
 #include "apr_tables.h"
 
+#include "mpm/accept_stats.h"
 #include "sigdefer/stats.h"
-#include "status/accept_stats.h"
 
 /* The last minutes: one sample whenever the parent looks after its children,
  * which is about every ten seconds, and no more often than this.
@@ -73,9 +73,9 @@ typedef struct {
 apr_status_t status_slots_create(server_rec *s);
 
 /**
- * Claim a slot for this child, if it has none, and count there.
+ * Claim a slot for this child, and count there.
  *
- * Call from: child_init, or before it.
+ * Call from: child_init.
  */
 void status_slots_claim(server_rec *s);
 

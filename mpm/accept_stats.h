@@ -12,14 +12,12 @@
  */
 
 /**
- * @file status/accept_stats.h
+ * @file mpm/accept_stats.h
  * @brief What a child counts of its accept lock.
  *
  * One thread of a child takes the lock, and it alone writes: a store of what it
  * has loaded and raised does, without a locked instruction.  Others read at any
  * moment; nothing depends on the order.
- *
- *     accept_stats_t *here = accept_stats_here();     in child_init, once
  *
  *     uint64_t begun = accept_stats_clock();
  *     ... take the lock ...
@@ -28,8 +26,8 @@
  *     accept_stats_released(here);                    before it is released
  */
 
-#ifndef SIGDEFER_STATUS_ACCEPT_STATS_H
-#define SIGDEFER_STATUS_ACCEPT_STATS_H
+#ifndef SIGDEFER_MPM_ACCEPT_STATS_H
+#define SIGDEFER_MPM_ACCEPT_STATS_H
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -54,14 +52,6 @@ typedef struct {
     accept_times_t hold;
     _Atomic uint64_t since; /* holds it: accept_stats_clock() then; else 0 */
 } accept_stats_t;
-
-/**
- * The counters of this child.
- * @return never NULL: without statistics what is counted, nobody reads
- *
- * Call from: a child, in child_init or earlier.
- */
-accept_stats_t *accept_stats_here(void);
 
 /** Nanoseconds, CLOCK_MONOTONIC.  AS-safe. */
 static inline uint64_t accept_stats_clock(void)
@@ -122,4 +112,4 @@ static inline void accept_stats_released(accept_stats_t *here)
     atomic_store_explicit(&here->since, 0, memory_order_relaxed);
 }
 
-#endif /* SIGDEFER_STATUS_ACCEPT_STATS_H */
+#endif /* SIGDEFER_MPM_ACCEPT_STATS_H */
