@@ -28,7 +28,7 @@
 #define CHART_HIGHEST 95.0
 
 static const char policy[] =
-    "default-src 'none'; style-src 'unsafe-inline'; "
+    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
     "script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'";
 
@@ -48,7 +48,7 @@ static const char style[] =
     "dt{color:var(--soft)}\n"
     "header{display:flex;flex-wrap:wrap;gap:.5rem 2rem;align-items:baseline;"
     "justify-content:space-between}\n"
-    "dl{display:grid;grid-template-columns:repeat(auto-fill,minmax(10rem,1fr));"
+    "dl{display:grid;grid-template-columns:repeat(auto-fill,minmax(13rem,1fr));"
     "gap:.75rem;margin:1.25rem 0 0}\n"
     "dl div{display:flex;flex-direction:column-reverse;"
     "justify-content:flex-end;padding:.75rem 1rem;border:1px solid var(--line);"
@@ -64,13 +64,20 @@ static const char style[] =
     "th,td{padding:.35rem .75rem;border-bottom:1px solid var(--line);"
     "text-align:right;white-space:nowrap}\n"
     "thead th{color:var(--soft);font-size:.875rem;font-weight:600}\n"
-    "th:first-child,.text td,.text th{text-align:left}tbody th{font-weight:600}"
+    "th:first-child,.text td,.text th{text-align:left}"
+    "tbody th{font-weight:600}"
+    "#figures th{white-space:normal}"
+    "#times td,#times th{padding-top:.1rem;padding-bottom:.1rem}"
+    "#times thead th:nth-child(2n+3){text-align:left}"
     ".text td{white-space:normal;overflow-wrap:anywhere}\n"
     ".bar{display:block;width:100%;min-width:6rem;height:.9rem}.bar "
     "i{display:block;height:100%;border-radius:.2rem;background:var(--mark)}"
     ".wait i{background:var(--wait)}\n"
     "footer{margin-top:2.5rem;padding-top:.75rem;border-top:1px solid "
     "var(--line)}\n"
+    "@media(max-width:40rem){body{padding:.75rem}dl{grid-template-columns:"
+    "1fr 1fr}th,td{padding:.35rem .4rem;font-size:.875rem}"
+    ".bar{min-width:3rem}}\n"
     ".failed{color:var(--wait)}:focus-visible{outline:3px solid var(--mark);"
     "outline-offset:2px}\n";
 
@@ -457,8 +464,20 @@ static void put_statistics(request_rec *r, const model_t *model)
     put_signals(r, model);
     put_children(r, model);
     put_accept(r, model);
+}
+
+static void put_settings(request_rec *r, const model_t *model)
+{
+    ap_rputs("<h2>Configuration</h2>\n", r);
+    begin_table(r, "settings", "Configuration", "text", "Directive|Value");
+    put_setting_rows(r, model);
+    end_table(r);
+}
+
+static void put_all_figures(request_rec *r, const model_t *model)
+{
     ap_rputs("<h2>All figures</h2>\n", r);
-    begin_table(r, "figures", "All figures", "text", "Figure|Value");
+    begin_table(r, "figures", "All figures", "", "Figure|Value");
     put_figure_rows(r, model);
     end_table(r);
 }
@@ -482,10 +501,10 @@ void status_html(request_rec *r, const model_t *model)
     }
     ap_rputs("</header>\n<main>\n", r);
     put_statistics(r, model);
-    ap_rputs("<h2>Configuration</h2>\n", r);
-    begin_table(r, "settings", "Configuration", "text", "Directive|Value");
-    put_setting_rows(r, model);
-    end_table(r);
+    put_settings(r, model);
+    if (model->has_statistics) {
+        put_all_figures(r, model);
+    }
     ap_rputs("</main>\n<footer><p class=\"soft\">For programs: "
              "<a href=\"?auto\">lines</a>, <a href=\"?json\">JSON</a>, "
              "<a href=\"?metrics\">OpenMetrics</a>.</p></footer>\n",
