@@ -17,6 +17,7 @@
  *     setrobust  robust mutexes: as under some emulators
  *     lock       pthread_mutex_trylock(), with which waiting for pthread's lock
  *                begins, after 100 calls in a process, for ever
+ *     memory     shared memory of 40 KiB or more
  */
 
 #include <dlfcn.h>
@@ -26,8 +27,10 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define CALLS 100
+#define MOST_MEMORY ((size_t)40 * 1024)
 
 int fcntl(int fd, int cmd, ...);
 int fcntl64(int fd, int cmd, ...);
@@ -96,4 +99,19 @@ int pthread_mutex_trylock(pthread_mutex_t *mutex)
         return EINVAL;
     }
     return stock(mutex);
+}
+
+void *mmap(void *address, size_t length, int protection, int flags, int fd,
+           off_t offset)
+{
+    void *(*stock)(void *, size_t, int, int, int, off_t) = (
+        void *(*)(void *, size_t, int, int, int, off_t))dlsym(RTLD_NEXT,
+                                                              "mmap");
+
+    if ((flags & MAP_SHARED) && fd == -1 && length >= MOST_MEMORY
+        && is_unlucky("memory")) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
+    return stock(address, length, protection, flags, fd, offset);
 }
