@@ -38,7 +38,7 @@ my @methods = qw(POST PUT DELETE OPTIONS PATCH);
 my ($promtool) = grep { -x } map { "$_/promtool" } split /:/, $ENV{PATH};
 
 shift @refused;    # an empty query is none
-plan tests => 5 * keys(%type) + 2 * @refused + 2 * @methods + 6 + 4 + 4 + 2 + 3,
+plan tests => 5 * keys(%type) + 2 * @refused + 2 * @methods + 6 + 4 + 4 + 3 + 4,
     need_sigdefer();
 
 my $port = port();
@@ -131,9 +131,25 @@ SKIP: {
 
 # --- values that need to be escaped ---
 
-my $server = server(conf => "Mutex \"file:/tmp\" mpm-accept\n");
-ok eval { status($server->port) }, 'a setting from the configuration: JSON';
-no_crash($server->log);
+SKIP: {
+    skip 'this MPM takes no accept lock', 4 if mpm() eq 'event';
+
+    # with one listener nobody makes a file there
+    my $temp = File::Temp->newdir('sigdefer-XXXXXX', TMPDIR => 1);
+    my $dir  = "$temp/<i>&\"";
+
+    mkdir $dir or die "$dir: $!\n";
+    my $server = server(listeners => 1,
+        conf => "Mutex 'file:$dir' mpm-accept\n");
+    my $value = eval { status($server->port)->{settings}{SigDeferAcceptLock} };
+    my $shown = eval { answer($server->port, '')->{content} } // '';
+
+    like $value // '', qr{/<i>&"}, 'a setting from the configuration: JSON';
+    like $shown, qr{/&lt;i&gt;&amp;&quot;}, 'it is escaped on the page';
+    ok eval { OpenMetrics::samples(metric_text($server->port)) }, 'in metrics'
+        or diag $@;
+    no_crash($server->log);
+}
 
 sub camel {
     my ($name) = @_;
