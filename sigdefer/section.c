@@ -26,6 +26,9 @@ __thread thread_t section_thread
 static stats_t own_stats; /* until there is another place */
 stats_t *stats = &own_stats;
 
+/* Leaves without an enter, of any thread, that no call has told of yet. */
+static atomic_uint untold;
+
 int section_depth(void)
 {
     return *(volatile int *)&sigdefer_section.depth;
@@ -69,6 +72,7 @@ void sigdefer_leave_slow(void)
     if (section_depth() < 0) {
         sigdefer_section.depth = 0;
         stats_count(unpaired_leaves);
+        atomic_fetch_add(&untold, 1);
     }
     if (section_depth() == 0 && section_is_pending()) {
         section_replay();
@@ -83,16 +87,12 @@ void sigdefer_restore(sigdefer_mark_t mark)
     sigdefer_leave_slow();
 }
 
-static unsigned untold_unpaired_leaves(void)
+/* The counters may be on a page that nothing else of a request touches. */
+SIGDEFER_HOT static unsigned untold_unpaired_leaves(void)
 {
-    static _Atomic uint64_t told;
-    uint64_t now = stats_read(unpaired_leaves);
-    uint64_t before = atomic_load_explicit(&told, memory_order_relaxed);
-
-    /* one that another thread is telling of is not told of twice */
-    return now > before && atomic_compare_exchange_strong(&told, &before, now)
-               ? (unsigned)(now - before)
-               : 0;
+    return atomic_load_explicit(&untold, memory_order_relaxed) == 0
+               ? 0
+               : atomic_exchange(&untold, 0);
 }
 
 SIGDEFER_HOT int sigdefer_close_sections(unsigned *unpaired)
