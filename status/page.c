@@ -54,6 +54,18 @@ void status_init(server_rec *s, const status_setting_t *of_generation,
     }
 }
 
+/* "metrics=" is what a Prometheus can be made to ask for. */
+static int is_query(const char *query, const char *word)
+{
+    size_t length = word ? strlen(word) : 0;
+
+    if (!query || !*query || !word) {
+        return !word && (!query || !*query);
+    }
+    return strncmp(query, word, length) == 0
+           && (query[length] == '\0' || strcmp(query + length, "=") == 0);
+}
+
 static int bad_query(request_rec *r)
 {
     r->status = HTTP_BAD_REQUEST;
@@ -76,12 +88,8 @@ static int handler(request_rec *r)
     }
     apr_table_setn(r->headers_out, "Cache-Control", "no-store");
     apr_table_setn(r->headers_out, "X-Content-Type-Options", "nosniff");
-    for (i = 0; i < RENDERINGS; i++) {
-        const char *word = renderings[i].word;
-
-        if (r->args && *r->args ? word && strcmp(r->args, word) == 0 : !word) {
-            break;
-        }
+    for (i = 0; i < RENDERINGS && !is_query(r->args, renderings[i].word); i++) {
+        continue;
     }
     if (i == RENDERINGS) {
         return bad_query(r);

@@ -33,11 +33,12 @@ my %type = (
     '?metrics' =>
         'application/openmetrics-text; version=1.0.0; charset=utf-8',
 );
-my @refused = ('?', '?foo', '?autos', '?auto&json', '?AUTO', '?json=1', '?%61uto');
+$type{'?'}         = $type{''};
+$type{'?metrics='} = $type{'?metrics'};
+my @refused = ('?foo', '?=', '?auto==', '?autos', '?auto&json', '?AUTO', '?json=1', '?%61uto');
 my @methods = qw(POST PUT DELETE OPTIONS PATCH);
 my ($promtool) = grep { -x } map { "$_/promtool" } split /:/, $ENV{PATH};
 
-shift @refused;    # an empty query is none
 plan tests => 5 * keys(%type) + 2 * @refused + 2 * @methods + 6 + 4 + 4 + 3 + 4,
     need_sigdefer();
 
