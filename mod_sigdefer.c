@@ -344,7 +344,7 @@ static void warn_of_idle(server_rec *s, const char *directive, const char *why)
 {
     if (is_given(directive) && why) {
         ap_log_error(APLOG_MARK, APLOG_WARNING, 0, s,
-                     "sigdefer: %s has no effect: %s", directive, why);
+                     "sigdefer: S001: %s has no effect: %s", directive, why);
     }
 }
 
@@ -369,7 +369,7 @@ static void warn_of_settings(apr_pool_t *p, server_rec *s)
     warn_of_idle(s, "SigDeferHold", hold_parent_unbound());
     if (~config.signals & HELD_SIGNALS) {
         ap_log_error(APLOG_MARK, APLOG_WARNING, 0, s,
-                     "sigdefer: SigDeferSignals has no effect on %s: "
+                     "sigdefer: S002: SigDeferSignals has no effect on %s: "
                      "SigDeferHold needs them",
                      names_of(p, ~config.signals & HELD_SIGNALS));
     }
@@ -424,7 +424,7 @@ static int post_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
     }
     status_init(s, settings(pconf), config.enabled);
     if (!config.enabled) {
-        ap_log_error(APLOG_MARK, APLOG_INFO, 0, s, "sigdefer: off");
+        ap_log_error(APLOG_MARK, APLOG_INFO, 0, s, "sigdefer: S003: off");
         return OK;
     }
     accept_report(ptemp);
@@ -435,15 +435,16 @@ static int post_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
         }
         else {
             ap_log_error(APLOG_MARK, APLOG_WARNING, rv, s,
-                         "sigdefer: no shared memory: a restart or stop "
+                         "sigdefer: S004: no shared memory: a restart or stop "
                          "interrupts system calls of requests, and worker "
                          "and event cut them");
         }
     }
-    ap_log_error(
-        APLOG_MARK, APLOG_INFO, 0, s, "sigdefer: deferred signals %s; hold %s",
-        names_of(ptemp, config.signals),
-        config.hold ? apr_psprintf(ptemp, "%d s", config.hold_seconds) : "off");
+    ap_log_error(APLOG_MARK, APLOG_INFO, 0, s,
+                 "sigdefer: S005: deferred signals %s; hold %s",
+                 names_of(ptemp, config.signals),
+                 config.hold ? apr_psprintf(ptemp, "%d s", config.hold_seconds)
+                             : "off");
     return OK;
 }
 
@@ -488,7 +489,7 @@ static void pin(server_rec *s)
         /* cppcheck-suppress leakReturnValNotUsed; it is never to be closed */
         || !dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE)) {
         ap_log_error(APLOG_MARK, APLOG_DEBUG, 0, s,
-                     "sigdefer: part of httpd itself, not pinned");
+                     "sigdefer: S006: part of httpd itself, not pinned");
     }
 }
 
@@ -512,8 +513,9 @@ static void child_init(apr_pool_t *pchild, server_rec *s)
     }
     rv = sigdefer_install(signals);
     if (rv != 0) {
-        ap_log_error(APLOG_MARK, APLOG_ERR, rv, s,
-                     "sigdefer: this child runs without deferred signals");
+        ap_log_error(
+            APLOG_MARK, APLOG_ERR, rv, s,
+            "sigdefer: S007: this child runs without deferred signals");
         return;
     }
     apr_pool_pre_cleanup_register(pchild, NULL, uninstall);
@@ -521,16 +523,17 @@ static void child_init(apr_pool_t *pchild, server_rec *s)
         rv = hold_child_init(pchild, config.hold_seconds);
         is_holding = rv == APR_SUCCESS;
         if (rv != APR_SUCCESS) {
-            ap_log_error(APLOG_MARK, APLOG_ERR, rv, s,
-                         "sigdefer: this child cannot hold: a restart cuts "
-                         "what it serves");
+            ap_log_error(
+                APLOG_MARK, APLOG_ERR, rv, s,
+                "sigdefer: S008: this child cannot hold: a restart cuts "
+                "what it serves");
         }
     }
     if (config.reap == SIGDEFER_REAP_SIGNAL) {
         rv = sigdefer_reap_on_signal();
         if (rv != 0) {
             ap_log_error(APLOG_MARK, APLOG_ERR, rv, s,
-                         "sigdefer: this child does not reap");
+                         "sigdefer: S009: this child does not reap");
         }
     }
 }
@@ -557,7 +560,7 @@ static void adopted(int signo, const struct sigaction *found)
         owner = address;
     }
     ap_log_error(APLOG_MARK, APLOG_INFO, 0, main_server,
-                 "sigdefer: SIG%s: handler of %s found in place of ours, "
+                 "sigdefer: S010: SIG%s: handler of %s found in place of ours, "
                  "adopted",
                  names_of_signal(signo, name), owner);
 }
@@ -635,14 +638,15 @@ SIGDEFER_HOT static apr_status_t request_ended(void *data)
     }
     depth = sigdefer_close_sections(&unpaired);
     if (depth > 0) {
-        ap_log_rerror(APLOG_MARK, APLOG_WARNING, 0, r,
-                      "sigdefer: %d critical section(s) left open at the end "
-                      "of \"%s %s\"; closed",
-                      depth, r->method, r->uri);
+        ap_log_rerror(
+            APLOG_MARK, APLOG_WARNING, 0, r,
+            "sigdefer: S011: %d critical section(s) left open at the end "
+            "of \"%s %s\"; closed",
+            depth, r->method, r->uri);
     }
     if (unpaired > 0) {
         ap_log_rerror(APLOG_MARK, APLOG_WARNING, 0, r,
-                      "sigdefer: %u leave(s) without an enter", unpaired);
+                      "sigdefer: S012: %u leave(s) without an enter", unpaired);
     }
     return APR_SUCCESS;
 }

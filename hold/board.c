@@ -163,7 +163,8 @@ void hold_board_free(server_rec *s, pid_t pid)
     if (entry) {
         if (atomic_load(&entry->killed)) {
             ap_log_error(APLOG_MARK, APLOG_ERR, 0, s,
-                         "sigdefer: child %" APR_PID_T_FMT " did not end at "
+                         "sigdefer: S020: child %" APR_PID_T_FMT
+                         " did not end at "
                          "its deadline and was killed",
                          pid);
         }
@@ -185,7 +186,7 @@ static void report(server_rec *s, const hold_entry_t *entry, int hold_seconds)
 
     if (entry->depth > 0) {
         ap_log_error(APLOG_MARK, APLOG_WARNING, 0, s,
-                     "sigdefer: hold time is over, child %" APR_PID_T_FMT
+                     "sigdefer: S021: hold time is over, child %" APR_PID_T_FMT
                      " is inside a critical section (depth %d) and goes on",
                      pid, entry->depth);
         return;
@@ -196,20 +197,20 @@ static void report(server_rec *s, const hold_entry_t *entry, int hold_seconds)
 
         ap_log_error(
             APLOG_MARK, APLOG_WARNING, 0, s,
-            "sigdefer: hold time of %d s is over, child %" APR_PID_T_FMT
+            "sigdefer: S022: hold time of %d s is over, child %" APR_PID_T_FMT
             " ends \"%s %s\" after %d s",
             hold_seconds, pid, request->method, request->path,
             request->age_seconds);
     }
     if (entry->cut > HOLD_NAMED) {
         ap_log_error(APLOG_MARK, APLOG_WARNING, 0, s,
-                     "sigdefer: and %d more of child %" APR_PID_T_FMT,
+                     "sigdefer: S023: and %d more of child %" APR_PID_T_FMT,
                      entry->cut - HOLD_NAMED, pid);
     }
     if (entry->cut == 0) {
         ap_log_error(
             APLOG_MARK, APLOG_INFO, 0, s,
-            "sigdefer: hold time of %d s is over, child %" APR_PID_T_FMT
+            "sigdefer: S024: hold time of %d s is over, child %" APR_PID_T_FMT
             " ends without a request",
             hold_seconds, pid);
     }

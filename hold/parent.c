@@ -439,9 +439,10 @@ void hold_parent_init(apr_pool_t *pconf, server_rec *s, int seconds)
     stock_sigaction = (int (*)(int, const struct sigaction *,
                                struct sigaction *))bind_original("sigaction");
     if (!stock_kill || !stock_sigaction) {
-        ap_log_error(APLOG_MARK, APLOG_WARNING, APR_ENOTIMPL, s,
-                     "sigdefer: nothing of httpd can be bound: restarts and "
-                     "stops are hard ones, and cut what is served");
+        ap_log_error(
+            APLOG_MARK, APLOG_WARNING, APR_ENOTIMPL, s,
+            "sigdefer: S030: nothing of httpd can be bound: restarts and "
+            "stops are hard ones, and cut what is served");
         return;
     }
     hold_listeners_find();
@@ -450,9 +451,10 @@ void hold_parent_init(apr_pool_t *pconf, server_rec *s, int seconds)
     event.sigev_signo = AP_SIG_GRACEFUL_STOP;
     has_timer = timer_create(CLOCK_MONOTONIC, &event, &timer) == 0;
     if (!has_timer) {
-        ap_log_error(APLOG_MARK, APLOG_WARNING, errno, s,
-                     "sigdefer: no timer: restarts and stops are hard ones, "
-                     "and cut what is served");
+        ap_log_error(
+            APLOG_MARK, APLOG_WARNING, errno, s,
+            "sigdefer: S031: no timer: restarts and stops are hard ones, "
+            "and cut what is served");
         return;
     }
     apr_pool_cleanup_register(pconf, NULL, end_pass, apr_pool_cleanup_null);
@@ -460,7 +462,7 @@ void hold_parent_init(apr_pool_t *pconf, server_rec *s, int seconds)
                      (void *)bound_sigaction);
     if (rv != APR_SUCCESS) {
         ap_log_error(APLOG_MARK, APLOG_WARNING, rv, s,
-                     "sigdefer: sigaction() of httpd cannot be bound: "
+                     "sigdefer: S032: sigaction() of httpd cannot be bound: "
                      "restarts and stops are hard ones; children finish what "
                      "they serve for 9 s at most");
         return;
@@ -468,15 +470,17 @@ void hold_parent_init(apr_pool_t *pconf, server_rec *s, int seconds)
     rv = bind_import((const void *)ap_mpm_safe_kill, "kill",
                      (void *)bound_kill);
     if (rv != APR_SUCCESS) {
-        ap_log_error(APLOG_MARK, APLOG_WARNING, rv, s,
-                     "sigdefer: kill() of httpd cannot be bound: signals of "
-                     "the parent interrupt system calls of requests");
+        ap_log_error(
+            APLOG_MARK, APLOG_WARNING, rv, s,
+            "sigdefer: S033: kill() of httpd cannot be bound: signals of "
+            "the parent interrupt system calls of requests");
     }
     rv = hold_cgid_init(pconf, seconds);
     if (rv != APR_SUCCESS) {
-        ap_log_error(APLOG_MARK, APLOG_WARNING, rv, s,
-                     "sigdefer: mod_cgid cannot be bound: a restart cuts CGI "
-                     "requests that its daemon has just been sent");
+        ap_log_error(
+            APLOG_MARK, APLOG_WARNING, rv, s,
+            "sigdefer: S034: mod_cgid cannot be bound: a restart cuts CGI "
+            "requests that its daemon has just been sent");
     }
     hold_threaded_init(s);
 }

@@ -143,15 +143,17 @@ void hold_threaded_init(server_rec *s)
                                     (void *)bound_signal)
                       : APR_ENOTIMPL;
     if (rv != APR_SUCCESS) {
-        ap_log_error(APLOG_MARK, APLOG_WARNING, rv, s,
-                     "sigdefer: apr_signal() of the MPM cannot be bound: a "
-                     "child that has just begun overlooks the deadline, and "
-                     "is killed");
+        ap_log_error(
+            APLOG_MARK, APLOG_WARNING, rv, s,
+            "sigdefer: S040: apr_signal() of the MPM cannot be bound: a "
+            "child that has just begun overlooks the deadline, and "
+            "is killed");
     }
     rv = event ? bind_event(event) : APR_SUCCESS;
     if (rv != APR_SUCCESS) {
-        ap_log_error(APLOG_MARK, APLOG_WARNING, rv, s,
-                     "sigdefer: event cannot be bound: its children may reset "
-                     "connections that they have just accepted when they go");
+        ap_log_error(
+            APLOG_MARK, APLOG_WARNING, rv, s,
+            "sigdefer: S041: event cannot be bound: its children may reset "
+            "connections that they have just accepted when they go");
     }
 }

@@ -229,7 +229,7 @@ static apr_status_t make_pair(apr_proc_mutex_t **mutex, apr_pool_t *pool)
         return APR_SUCCESS;
     }
     ap_log_error(APLOG_MARK, choice->is_asked_for ? APLOG_EMERG : APLOG_WARNING,
-                 0, pass.server, "sigdefer: accept lock %s: %s%s",
+                 0, pass.server, "sigdefer: S050: accept lock %s: %s%s",
                  choice->provider->name, error,
                  choice->is_asked_for ? "" : "; the MPM takes its own");
     return rv;
@@ -353,9 +353,10 @@ static apr_status_t bound_lock(apr_proc_mutex_t *mutex)
         accept_stats_acquired(counts, begun, how & ACCEPT_LOCK_WAITED,
                               how & ACCEPT_LOCK_RECOVERED);
         if (how & ACCEPT_LOCK_RECOVERED) {
-            ap_log_error(APLOG_MARK, APLOG_NOTICE, 0, pass.server,
-                         "sigdefer: accept lock recovered: its holder has "
-                         "died");
+            ap_log_error(
+                APLOG_MARK, APLOG_NOTICE, 0, pass.server,
+                "sigdefer: S051: accept lock recovered: its holder has "
+                "died");
         }
     }
     return rv == EINTR && !pass.is_worker ? APR_SUCCESS : rv;
@@ -534,6 +535,6 @@ void accept_report(apr_pool_t *p)
                            : "";
 
     ap_log_error(APLOG_MARK, pass.unbound ? APLOG_WARNING : APLOG_INFO, 0,
-                 pass.server, "sigdefer: accept lock: %s%s",
+                 pass.server, "sigdefer: S052: accept lock: %s%s",
                  accept_description(p), idle);
 }

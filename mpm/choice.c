@@ -331,7 +331,8 @@ static int choose_by_name(choice_t *choice, apr_pool_t *p,
     }
     if (rv != APR_SUCCESS) {
         ap_log_error(APLOG_MARK, APLOG_EMERG | APLOG_STARTUP, 0, NULL,
-                     "%s %s on line %d of %s does not work here: %s; %s",
+                     "sigdefer: S053: %s %s on line %d of %s does not work "
+                     "here: %s; %s",
                      wanted->line->directive, wanted->line->args,
                      wanted->line->line_num, wanted->line->filename, error,
                      legal(p));

@@ -49,8 +49,9 @@ void status_init(server_rec *s, const status_setting_t *of_generation,
 
     settings = of_generation;
     if (rv != APR_SUCCESS) {
-        ap_log_error(APLOG_MARK, APLOG_WARNING, rv, s,
-                     "sigdefer: no shared memory: there are no statistics");
+        ap_log_error(
+            APLOG_MARK, APLOG_WARNING, rv, s,
+            "sigdefer: S060: no shared memory: there are no statistics");
     }
 }
 

@@ -118,8 +118,9 @@ static status_child_t *claim(memory_t *all)
         pid_t none = 0;
 
         if (!atomic_compare_exchange_strong(&all->slots[i].child.pid, &none,
-                                            getpid())) {
-            continue;
+                                            getpid())
+            && none != getpid()) {
+            continue; /* with -X it is ours from before a restart */
         }
         while (used <= i
                && !atomic_compare_exchange_weak(&all->used, &used, i + 1)) {
@@ -144,7 +145,7 @@ void status_slots_claim(server_rec *s)
         if (!atomic_exchange(&all->is_full, 1)) {
             ap_log_error(
                 APLOG_MARK, APLOG_WARNING, 0, s,
-                "sigdefer: no room for the statistics of all children");
+                "sigdefer: S061: no room for the statistics of all children");
         }
         return;
     }

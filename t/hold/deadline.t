@@ -43,7 +43,7 @@ for my $row (@signals) {
     ok !wait_until(0.7, sub { !is_running($pid) }), "$who: it has its time";
     ok wait_until(2, sub { !is_running($pid) }), "$who: and is ended then";
     ok $client->gone(1), "$who: so is the connection";
-    my $line = $server->log->wait_for(qr/sigdefer: hold time/, 12) // '';
+    my $line = $server->log->wait_for(qr/S022: hold time/, 12) // '';
     like $line, qr{hold time of 1 s is over, child $pid ends},
         "$who: the log tells";
     like $line, qr{ends "GET /probe-linked/endless" after [12] s$},

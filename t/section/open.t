@@ -34,7 +34,7 @@ for my $variant (variants()) {
     is probe($variant, 'open?depth=3')->{depth}, 3,
         "$variant: three sections are open";
     my $line = $log->wait_for(qr/left open/, 3) // '';
-    like $line, qr/sigdefer: 3 critical section\(s\) left open at the end/,
+    like $line, qr/S011: 3 critical section\(s\) left open at the end/,
         "$variant: reported with their number";
     like $line, qr{ of "GET /probe-$variant/open"; closed},
         "$variant: and the request, without its query";

@@ -37,5 +37,5 @@ $server->stop;
 ok !is_running($pid), 'a stop of the server ends the child';
 ok $client->gone(1),  'and its connection';
 like $server->log->text,
-    qr/sigdefer: hold time is over, child $pid is inside a critical section/,
+    qr/S021: hold time is over, child $pid is inside a critical section/,
     'the log tells of it';

@@ -37,7 +37,7 @@ for my $variant (variants()) {
     is $answer->{calls_inside}, 0, "$variant: a signal waits in it";
     is $answer->{calls_after},  1, "$variant: and is handled at its end";
     is $answer->{counted},      2, "$variant: both leaves are counted";
-    ok $log->wait_for(qr/sigdefer: 2 leave\(s\) without an enter/, 3),
+    ok $log->wait_for(qr/S012: 2 leave\(s\) without an enter/, 3),
         "$variant: and reported";
 }
 

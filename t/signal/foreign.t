@@ -36,7 +36,7 @@ for my $variant (variants()) {
     my $before = probe($variant, 'stats', $port)->{adopted};
     my $pid    = probe($variant, 'foreign', $port)->{pid};
     connect_eight_times($variant, $port);
-    my $line = ($server->log->lines(qr/sigdefer: SIGUSR2: /))[0] // '';
+    my $line = ($server->log->lines(qr/S010: SIGUSR2: /))[0] // '';
     like $line, qr/handler of mod_probe_$variant\.so found in place of ours/,
         "$variant: the handler is found, and its owner named";
     like $line, qr/\[pid $pid\D.*, adopted$/, "$variant: by this child";
@@ -53,7 +53,7 @@ for my $variant (variants()) {
     connect_eight_times($variant, $port);
     is probe($variant, 'raise?section=1', $port)->{calls_inside}, 0,
         "$variant: done again, it is found again";
-    is scalar(() = $server->log->lines(qr/sigdefer: SIGUSR2: /)), 1,
+    is scalar(() = $server->log->lines(qr/S010: SIGUSR2: /)), 1,
         "$variant: but not reported again";
 }
 

@@ -41,7 +41,7 @@ for my $variant (variants()) {
     for (1 .. SIGNALS) {
         probe($variant, 'state', $server->port);
     }
-    my @lines = $server->log->lines(qr/sigdefer: SIGRTMIN\+\d+: handler/);
+    my @lines = $server->log->lines(qr/S010: SIGRTMIN\+\d+: handler/);
     my %signals = map { /(SIGRTMIN\+\d+)/ ? ($1 => 1) : () } @lines;
     is keys %signals, SIGNALS, "$variant: all are found";
     is @lines, SIGNALS, "$variant: and reported once";
