@@ -88,7 +88,7 @@ static inline void accept_stats_time(accept_times_t *times, uint64_t ns)
  * @param recovered whether its holder had died: ACCEPT_LOCK_RECOVERED
  */
 static inline void accept_stats_acquired(accept_stats_t *here, uint64_t begun,
-                                         int waited, int recovered)
+                                         unsigned waited, unsigned recovered)
 {
     uint64_t now = accept_stats_clock();
 

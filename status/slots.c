@@ -73,7 +73,7 @@ apr_status_t status_slots_create(server_rec *s)
 {
     apr_shm_t *shm;
     apr_status_t rv;
-    uintptr_t base;
+    char *base;
     int count;
 
     retained = ap_retained_data_get(SLOTS_KEY);
@@ -95,8 +95,9 @@ apr_status_t status_slots_create(server_rec *s)
     if (rv != APR_SUCCESS) {
         return rv;
     }
-    base = (uintptr_t)apr_shm_baseaddr_get(shm);
-    retained->memory = (memory_t *)(base + (LINE - base % LINE));
+    base = apr_shm_baseaddr_get(shm);
+    base += LINE - (uintptr_t)base % LINE;
+    retained->memory = (memory_t *)base;
     retained->memory->started = apr_time_now();
     retained->count = count;
     return APR_SUCCESS;

@@ -32,7 +32,11 @@ static const char *camel(const char *name, apr_pool_t *p)
             begins = 1;
             continue;
         }
-        *end++ = begins ? (char)apr_toupper(*name) : *name;
+        *end = *name;
+        if (begins) {
+            *end = (char)apr_toupper(*name);
+        }
+        end++;
         begins = 0;
     }
     *end = '\0';

@@ -104,9 +104,9 @@ int pthread_mutex_trylock(pthread_mutex_t *mutex)
 void *mmap(void *address, size_t length, int protection, int flags, int fd,
            off_t offset)
 {
-    void *(*stock)(void *, size_t, int, int, int, off_t) = (
-        void *(*)(void *, size_t, int, int, int, off_t))dlsym(RTLD_NEXT,
-                                                              "mmap");
+    void *(*stock)(void *, size_t, int, int, int,
+                   off_t) = (void *(*)(void *, size_t, int, int, int,
+                                       off_t))dlsym(RTLD_NEXT, "mmap");
 
     if ((flags & MAP_SHARED) && fd == -1 && length >= MOST_MEMORY
         && is_unlucky("memory")) {
