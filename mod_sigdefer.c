@@ -279,6 +279,20 @@ static int check_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
     return OK;
 }
 
+static int before_mpm(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
+                      server_rec *s)
+{
+    accept_making(1);
+    return OK;
+}
+
+static int after_mpm(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
+                     server_rec *s)
+{
+    accept_making(0);
+    return OK;
+}
+
 /* -X runs the child's code in the parent, which needs no hold: its own signals
  * end its loop by ordinary code.
  */
@@ -398,21 +412,7 @@ static void test_config(apr_pool_t *p, server_rec *s)
     }
 }
 
-/* ---- The parent: a pass of the configuration ---------------------------- */
-
-static int before_mpm(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
-                      server_rec *s)
-{
-    accept_making(1);
-    return OK;
-}
-
-static int after_mpm(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
-                     server_rec *s)
-{
-    accept_making(0);
-    return OK;
-}
+/* ---- The parent, running ------------------------------------------------ */
 
 static int post_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
                        server_rec *s)

@@ -499,6 +499,12 @@ void accept_bind(apr_pool_t *pconf, server_rec *s, const choice_t *choice)
 
 /* ---- What is said of it ------------------------------------------------- */
 
+/* Then there is nothing to take a lock for. */
+static int has_one_listener(void)
+{
+    return ap_listeners && !ap_listeners->next;
+}
+
 const char *accept_idle(void)
 {
     if (!pass.choice || !pass.choice->is_asked_for) {
@@ -507,8 +513,7 @@ const char *accept_idle(void)
     if (pass.unbound) {
         return "the MPM cannot be bound here";
     }
-    return ap_listeners && !ap_listeners->next ? "there is only one listener"
-                                               : NULL;
+    return has_one_listener() ? "there is only one listener" : NULL;
 }
 
 const char *accept_description(apr_pool_t *p)
@@ -525,16 +530,14 @@ const char *accept_description(apr_pool_t *p)
         return apr_psprintf(p, "the MPM's own (%s cannot be bound: %s)",
                             choice->provider->name, pass.unbound);
     }
-    return apr_psprintf(p, "%s (%s)", choice->provider->name, choice->why);
+    return apr_psprintf(p, "%s (%s)%s", choice->provider->name, choice->why,
+                        has_one_listener() ? "; not taken with one listener"
+                                           : "");
 }
 
 void accept_report(apr_pool_t *p)
 {
-    const char *idle = pass.pairs && pass.pairs->nelts == 0
-                           ? "; not taken with one listener"
-                           : "";
-
     ap_log_error(APLOG_MARK, pass.unbound ? APLOG_WARNING : APLOG_INFO, 0,
-                 pass.server, "sigdefer: S052: accept lock: %s%s",
-                 accept_description(p), idle);
+                 pass.server, "sigdefer: S052: accept lock: %s",
+                 accept_description(p));
 }
