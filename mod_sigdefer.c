@@ -332,7 +332,8 @@ static const status_setting_t *settings(apr_pool_t *p)
         { "SigDeferHold", on_off(config.hold) },
         { "SigDeferHoldTime", apr_itoa(p, config.hold_seconds) },
         { "SigDeferReapChildren", reap[config.reap] },
-        { "SigDeferAcceptLock", accept_description(p) },
+        { "SigDeferAcceptLock",
+          apr_pstrcat(p, accept_description(p), accept_remark(), NULL) },
         { "SigDeferMPM", ap_show_mpm() },
         { NULL }
     };

@@ -530,14 +530,18 @@ const char *accept_description(apr_pool_t *p)
         return apr_psprintf(p, "the MPM's own (%s cannot be bound: %s)",
                             choice->provider->name, pass.unbound);
     }
-    return apr_psprintf(p, "%s (%s)%s", choice->provider->name, choice->why,
-                        has_one_listener() ? "; not taken with one listener"
-                                           : "");
+    return apr_psprintf(p, "%s (%s)", choice->provider->name, choice->why);
+}
+
+const char *accept_remark(void)
+{
+    return pass.pairs && has_one_listener() ? "; not taken with one listener"
+                                            : "";
 }
 
 void accept_report(apr_pool_t *p)
 {
     ap_log_error(APLOG_MARK, pass.unbound ? APLOG_WARNING : APLOG_INFO, 0,
-                 pass.server, "sigdefer: S052: accept lock: %s",
-                 accept_description(p));
+                 pass.server, "sigdefer: S052: accept lock: %s%s",
+                 accept_description(p), accept_remark());
 }

@@ -59,6 +59,9 @@ const char *accept_idle(void);
 /** For people: what the MPM has, and why. */
 const char *accept_description(apr_pool_t *p);
 
+/** What is to be added to it, or the empty string. */
+const char *accept_remark(void);
+
 /**
  * The child is to go: it waits no more, and takes the lock no more.
  *

@@ -38,7 +38,7 @@ use constant CHILDREN => 4;
 
 my $THREADED = "ServerLimit 16\nThreadLimit 2\nThreadsPerChild 2\n"
     . "MaxRequestWorkers 8\nStartServers " . CHILDREN . "\n"
-    . "MinSpareThreads 1\nMaxSpareThreads 8\n";
+    . "MinSpareThreads 8\nMaxSpareThreads 10\n";
 my %PROCESSES = (
     prefork => "ServerLimit 16\nMinSpareServers " . CHILDREN . "\n"
         . 'MaxSpareServers ' . 2 * CHILDREN . "\n",
