@@ -574,7 +574,7 @@ apr_status_t hold_child_init(apr_pool_t *pchild, int seconds)
     else {
         apr_pool_pre_cleanup_register(pchild, NULL, child_leaves);
     }
-    hold.parent = getppid();
+    hold.parent = hold_parent_pid() ? hold_parent_pid() : getppid();
     hold.null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 #ifdef PR_SET_PDEATHSIG
     /* a configuration that is broken at a restart ends the parent */
@@ -590,6 +590,9 @@ apr_status_t hold_child_init(apr_pool_t *pchild, int seconds)
     else {
         sigdefer_guard(SIGDEFER_BIT(SIGTERM) | SIGDEFER_BIT(SIGHUP),
                        note_signal, SA_RESTART);
+    }
+    if (getppid() != hold.parent) {
+        raise(SIGTERM); /* it ended before it could be asked to tell us */
     }
     return APR_SUCCESS;
 }

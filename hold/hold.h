@@ -135,6 +135,9 @@ void hold_set_timer(timer_t timer, uint64_t first_ms, uint64_t interval_ms);
  */
 void hold_parent_init(apr_pool_t *pconf, server_rec *s, int seconds);
 
+/** Whose children these are; 0: hold_parent_init() has not run. */
+pid_t hold_parent_pid(void);
+
 /**
  * Try whether the parent's half can be bound here.
  * @return NULL: it can; else why not, for people

@@ -408,6 +408,11 @@ static apr_status_t end_pass(void *unused)
     return APR_SUCCESS;
 }
 
+pid_t hold_parent_pid(void)
+{
+    return parent_pid;
+}
+
 /* Bound to what they are bound to already, nothing changes. */
 const char *hold_parent_unbound(void)
 {
