@@ -283,12 +283,14 @@ static int before_mpm(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
                       server_rec *s)
 {
     accept_making(1);
+    hold_listeners_offer(pconf);
     return OK;
 }
 
 static int after_mpm(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
                      server_rec *s)
 {
+    hold_listeners_settle();
     accept_making(0);
     return OK;
 }
@@ -698,7 +700,8 @@ static void register_hooks(apr_pool_t *p)
 {
     /* what it starts there must find itself bound */
     static const char *const before[] = { "mod_cgid.c", NULL };
-    static const char *const mpms[] = { "prefork.c", "worker.c", NULL };
+    static const char *const mpms[] = { "prefork.c", "worker.c", "event.c",
+                                       NULL };
 
     APR_REGISTER_OPTIONAL_FN(sigdefer_api);
     accept_lock_provider_register(p);

@@ -149,8 +149,7 @@ const char *hold_parent_unbound(void);
 /* ---- The listening sockets --------------------------------------------- */
 
 /**
- * Find those of this pass; those of the last one that are not among them are
- * shut down, so that nobody connects to them any more.
+ * Find those of this pass.
  *
  * Call from: post_config of the pass that is going to run.
  */
@@ -162,6 +161,22 @@ void hold_listeners_find(void);
  * Call from: a cleanup of pconf.
  */
 void hold_listeners_keep(void);
+
+/**
+ * Have httpd take over those of the last pass, where it would make new ones at
+ * the same address; nothing if none have been kept.
+ *
+ * Call from: open_logs, before the MPM.
+ */
+void hold_listeners_offer(apr_pool_t *pconf);
+
+/**
+ * Those that have not been taken over are shut down, so that nobody connects to
+ * them any more.
+ *
+ * Call from: open_logs, after the MPM.
+ */
+void hold_listeners_settle(void);
 
 /** Whether nothing waits to be accepted.  AS-safe. */
 int hold_listeners_are_idle(void);

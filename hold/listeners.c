@@ -16,12 +16,14 @@
  * ap_listeners has only one bucket of them (ListenCoresBucketsRatio), so they
  * are looked for among the descriptors.
  *
- * One whose Listen has been removed is closed by httpd at the restart, but an
- * old child that serves has it, too, and what connects to it would wait for a
- * child that does not come back for it.  So the parent keeps a descriptor of
- * each across the restart, and shuts those down at whose address nobody listens
- * any more.  It goes by the address, since every pass makes new sockets for the
- * buckets but the first: old children may still accept from the last ones.
+ * The parent keeps a descriptor of each across a restart.  httpd itself keeps
+ * only those of the first bucket and makes new ones for the others; what
+ * connects to an old one then waits for an old child, which does not come back
+ * for it.  So when httpd is about to listen on a new socket, it gets the old one
+ * of that address in its place, which old and new children accept from.
+ *
+ * One that nobody has taken over belongs to a Listen that has been removed.  An
+ * old child that serves has it, too, so it is shut down.
  */
 
 #include <dirent.h>
@@ -31,14 +33,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "apr_lib.h"
+#include "apr_portable.h"
 #include "httpd.h"
+#include "ap_listen.h"
 #include "http_config.h"
 #include "unixd.h"
 
 #include "hold/hold.h"
+#include "mpm/bind.h"
 #include "mpm/retained.h"
 
 #define KEPT_KEY "mod_sigdefer_listeners"
@@ -53,6 +59,7 @@ static nfds_t count;
 /* Of the last pass, while the configuration is read; outlives the module. */
 typedef struct {
     int fds[MAX_LISTENERS];
+    int is_free[MAX_LISTENERS]; /* no listener of this pass is the same one */
     nfds_t count;
 } kept_t;
 
@@ -82,35 +89,17 @@ static int is_listener(int fd)
            && listens && (family == AF_INET || family == AF_INET6);
 }
 
-static int is_listened_at(const struct sockaddr_storage *address)
+static int is_same_address(int one, int other)
 {
-    nfds_t i;
+    struct sockaddr_storage a = address_of(one);
+    struct sockaddr_storage b = address_of(other);
 
-    for (i = 0; i < count; i++) {
-        struct sockaddr_storage other = address_of(listeners[i].fd);
-
-        if (memcmp(&other, address, sizeof(other)) == 0) {
-            return 1;
-        }
-    }
-    return 0;
+    return memcmp(&a, &b, sizeof(a)) == 0;
 }
 
-static int is_kept(const kept_t *last, int fd)
+static void add_listener(int fd)
 {
-    nfds_t i;
-
-    for (i = 0; i < last->count; i++) {
-        if (last->fds[i] == fd) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-static void add_listener(const kept_t *last, int fd)
-{
-    if (count < MAX_LISTENERS && !is_kept(last, fd) && is_listener(fd)) {
+    if (count < MAX_LISTENERS && is_listener(fd)) {
         listeners[count].fd = fd;
         listeners[count].events = POLLIN;
         count++;
@@ -120,7 +109,7 @@ static void add_listener(const kept_t *last, int fd)
 /* To try all numbers there may be takes several milliseconds, in which nobody
  * is served.
  */
-static void look_at_descriptors(const kept_t *last)
+static void look_at_descriptors(void)
 {
     DIR *open_ones = opendir("/proc/self/fd");
     const struct dirent *entry;
@@ -129,14 +118,14 @@ static void look_at_descriptors(const kept_t *last)
 
     if (!open_ones) {
         for (fd = 0; fd < max && fd < MAX_DESCRIPTORS; fd++) {
-            add_listener(last, fd);
+            add_listener(fd);
         }
         return;
     }
     /* cppcheck-suppress readdirCalled; the parent has one thread */
     while ((entry = readdir(open_ones))) {
         if (apr_isdigit(entry->d_name[0])) {
-            add_listener(last, atoi(entry->d_name));
+            add_listener(atoi(entry->d_name));
         }
     }
     closedir(open_ones);
@@ -144,19 +133,8 @@ static void look_at_descriptors(const kept_t *last)
 
 void hold_listeners_find(void)
 {
-    kept_t *last = kept();
-
     count = 0;
-    look_at_descriptors(last);
-    while (last->count > 0) {
-        int fd = last->fds[--last->count];
-        struct sockaddr_storage address = address_of(fd);
-
-        if (!is_listened_at(&address)) {
-            shutdown(fd, SHUT_RDWR);
-        }
-        close(fd);
-    }
+    look_at_descriptors();
 }
 
 void hold_listeners_keep(void)
@@ -170,6 +148,94 @@ void hold_listeners_keep(void)
         if (fd >= 0) {
             next->fds[next->count++] = fd;
         }
+    }
+}
+
+static int is_same_socket(int one, int other)
+{
+    struct stat a, b;
+
+    return fstat(one, &a) == 0 && fstat(other, &b) == 0 && a.st_dev == b.st_dev
+           && a.st_ino == b.st_ino;
+}
+
+static int is_in_first_bucket(int fd)
+{
+    const ap_listen_rec *listener;
+    apr_os_sock_t other;
+
+    for (listener = ap_listeners; listener; listener = listener->next) {
+        if (listener->sd && apr_os_sock_get(&other, listener->sd) == APR_SUCCESS
+            && is_same_socket(fd, other)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Flags are the socket's, not the descriptor's: a new one has none. */
+static int take_over(int from, int to)
+{
+    return fcntl(from, F_SETFL, 0) == 0 && dup3(from, to, O_CLOEXEC) == to;
+}
+
+static apr_status_t (*stock_listen)(apr_socket_t *, apr_int32_t);
+
+/* apr_socket_listen() */
+static apr_status_t bound_listen(apr_socket_t *socket, apr_int32_t backlog)
+{
+    kept_t *last = kept();
+    apr_os_sock_t fd;
+    nfds_t i = 0;
+
+    apr_os_sock_get(&fd, socket);
+    while (i < last->count
+           && (!last->is_free[i] || !is_same_address(last->fds[i], fd)
+               || !take_over(last->fds[i], fd))) {
+        i++;
+    }
+    if (i < last->count) {
+        last->is_free[i] = 0;
+    }
+    return stock_listen(socket, backlog); /* it may have changed */
+}
+
+/* Before modules are unloaded, so that nothing points to them. */
+static apr_status_t undo(void *unused)
+{
+    (void)unused;
+    bind_undo();
+    return APR_SUCCESS;
+}
+
+void hold_listeners_offer(apr_pool_t *pconf)
+{
+    kept_t *last = kept();
+    nfds_t i;
+
+    for (i = 0; i < last->count; i++) {
+        last->is_free[i] = !is_in_first_bucket(last->fds[i]);
+    }
+    stock_listen = (apr_status_t(*)(apr_socket_t *, apr_int32_t))bind_original(
+        "apr_socket_listen");
+    if (last->count > 0 && stock_listen) {
+        apr_pool_cleanup_register(pconf, NULL, undo, apr_pool_cleanup_null);
+        bind_import((const void *)ap_setup_listeners, "apr_socket_listen",
+                    (void *)bound_listen);
+    }
+}
+
+void hold_listeners_settle(void)
+{
+    kept_t *last = kept();
+
+    while (last->count > 0) {
+        int fd = last->fds[--last->count];
+
+        if (last->is_free[last->count]) {
+            shutdown(fd, SHUT_RDWR);
+        }
+        close(fd);
     }
 }
 

@@ -25,12 +25,9 @@ use Apache::Test '-withtestmore';
 
 use Time::HiRes qw(sleep time);
 
-plan tests => 4 + 4 + 2 * 3 + 1 + 4, need_sigdefer();
+plan tests => 4 + 4 + 2 * 3 + 2 + 4, need_sigdefer();
 
-SKIP: {
-    # a limit of the hold, see README
-    skip 'a child of event that tells itself to go may drop connections', 4
-        if mpm() eq 'event';
+{
     my $server   = server(conf => 'MaxConnectionsPerChild 1', workers => 8);
     my $answered = 0;
 
@@ -38,7 +35,12 @@ SKIP: {
         $server->send_signal('HUP') if $n % 10 == 5;
         $answered += !!eval { fetch('/index.html', $server->port) };
     }
-    is $answered, 30, 'one connection a child: all are answered';
+    SKIP: {
+        # the MPM's own limit: see README
+        skip "$answered of 30: a listener that ends may drop what it accepts", 1
+            if mpm() ne 'prefork' && $answered >= 28;
+        is $answered, 30, 'one connection a child: all are answered';
+    }
     my ($client) = $server->begin('/probe-linked/slow?chunks=10');
     $server->send_signal('TERM');
     like $client->rest(5), qr/\nEND\n\z/, 'one connection a child: to its end';
@@ -62,15 +64,22 @@ SKIP: {
 }
 for my $signal (qw(HUP TERM)) {
     my $who     = "several buckets, $signal";
-    my $server  = server(workers => 8, conf => 'ListenCoresBucketsRatio 1');
+    # prefork makes a child for each bucket only if it wants that many
+    my $spare   = mpm() eq 'prefork' ? 'MinSpareServers 8' : '';
+    my $server  = server(workers => 8,
+        conf => "ListenCoresBucketsRatio 1\n$spare");
     my @clients = $server->begin(('/probe-linked/slow?chunks=15') x 4);
+    my $stuck;
 
     $server->send_signal($signal);
     is scalar(grep { $_->rest(5) =~ /\nEND\n\z/ } @clients), 4,
         "$who: what was served is finished";
     if ($signal eq 'HUP') {
-        is scalar(grep { eval { fetch('/index.html', $server->port) } }
-                1 .. 20), 20, "$who: new children serve";
+        is answered($server, 20), 20, "$who: new children serve";
+        ($stuck) = $server->begin('/probe-linked/endless');
+        $server->send_signal('HUP');
+        is answered($server, 20), 20,
+            "$who: also while an old child has the sockets";
         $server->send_signal('TERM');
     }
     ok $server->nobody_left(8), "$who: nobody is left after a stop";
@@ -87,4 +96,11 @@ for my $signal (qw(HUP TERM)) {
     $server->send_signal('TERM');
     ok $server->nobody_left(10), 'debug mode: TERM ends it';
     no_crash($server->log);
+}
+
+# How many of so many requests are.
+sub answered {
+    my ($server, $count) = @_;
+    return scalar grep { eval { fetch('/index.html', $server->port) } }
+        1 .. $count;
 }
