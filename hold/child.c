@@ -295,6 +295,7 @@ static int note_signal(int signo)
     }
     if (hold.is_threaded) {
         keep_own_deadline();
+        hold_threaded_termed();
         return 0;
     }
     if (!hold.noted) {

@@ -242,6 +242,9 @@ int hold_is_last_response(void);
  */
 void hold_threaded_init(server_rec *s);
 
+/** TERM has reached this child.  AS-safe. */
+void hold_threaded_termed(void);
+
 /**
  * A connection is counted by the MPM, if it is one that has been accepted: not
  * only clients have connections.

@@ -17,6 +17,12 @@
  * until the next connection the deadline would pass unnoticed.  Here our
  * handler stays in front.
  *
+ * The listener thread wakes the main thread with it, when it has served enough,
+ * out of a read() from the pipe of death.  If it comes before the read, which
+ * it does where a child has little to serve, nobody wakes the main thread any
+ * more: the child lasts until it is killed.  Here TERM is let in only while the
+ * main thread waits.
+ *
  * event drops what a child has accepted when it is told to go.  A connection
  * waits in a queue for a worker thread, and is counted once the thread has it.
  * From the moment at which the child is told, a thread that is about to look
@@ -26,11 +32,13 @@
  * first, and what has been accepted is waited for until it is counted.
  */
 
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
+#include "apr_portable.h"
 #include "apr_signal.h"
 #include "httpd.h"
 #include "http_config.h"
@@ -52,6 +60,8 @@
 static atomic_int unbegun;
 static atomic_int is_closed;
 static int counts_unbegun;
+
+static volatile sig_atomic_t is_termed; /* since the main thread has looked */
 
 static apr_sigfunc_t *(*stock_signal)(int, apr_sigfunc_t *);
 
@@ -98,10 +108,37 @@ SIGDEFER_HOT void hold_threaded_begun(const conn_rec *c)
     }
 }
 
-/* ap_mpm_podx_check(), as event's main thread calls it. */
+void hold_threaded_termed(void)
+{
+    is_termed = 1;
+}
+
+/* Until TERM comes, or has come since the last time, or there is something to
+ * read.  Returns whether there is.
+ */
+static int await(ap_pod_t *pod)
+{
+    struct pollfd pipe_end = { .events = POLLIN };
+    sigset_t term;
+    sigset_t before;
+    int rv = 0;
+
+    apr_os_file_get(&pipe_end.fd, pod->pod_in);
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &term, &before);
+    if (!is_termed) {
+        rv = ppoll(&pipe_end, 1, NULL, &before);
+    }
+    is_termed = 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rv > 0;
+}
+
+/* ap_mpm_podx_check(), as the main thread calls it. */
 static int bound_podx_check(ap_pod_t *pod)
 {
-    int told = ap_mpm_podx_check(pod);
+    int told = await(pod) ? ap_mpm_podx_check(pod) : AP_MPM_PODX_NORESTART;
 
     if (told == AP_MPM_PODX_GRACEFUL) {
         const struct timespec pause = { 0, LOOK_MS * 1000000L };
@@ -115,45 +152,40 @@ static int bound_podx_check(ap_pod_t *pod)
     return told;
 }
 
-static apr_status_t bind_event(const module *event)
+/* Where one fails, the next may do. */
+static void bind_mpm(server_rec *s, const module *mpm, const char *name,
+                     void *replacement, const char *consequence)
 {
-    apr_status_t rv = bind_import(event, "ap_unixd_accept",
-                                  (void *)bound_accept);
+    apr_status_t rv = bind_import(mpm, name, replacement);
 
     if (rv != APR_SUCCESS) {
-        return rv;
+        ap_log_error(APLOG_MARK, APLOG_WARNING, rv, s,
+                     "sigdefer: S040: %s() of the MPM cannot be bound: %s",
+                     name, consequence);
     }
-    counts_unbegun = 1;
-    return bind_import(event, "ap_mpm_podx_check", (void *)bound_podx_check);
 }
 
 void hold_threaded_init(server_rec *s)
 {
     const module *worker = ap_find_linked_module("worker.c");
     const module *event = ap_find_linked_module("event.c");
-    apr_status_t rv;
+    const module *mpm = worker ? worker : event;
 
-    counts_unbegun = 0;
-    if (!worker && !event) {
-        return;
-    }
+    counts_unbegun = event != NULL;
     stock_signal = (apr_sigfunc_t * (*)(int, apr_sigfunc_t *))
         bind_original("apr_signal");
-    rv = stock_signal ? bind_import(worker ? worker : event, "apr_signal",
-                                    (void *)bound_signal)
-                      : APR_ENOTIMPL;
-    if (rv != APR_SUCCESS) {
-        ap_log_error(
-            APLOG_MARK, APLOG_WARNING, rv, s,
-            "sigdefer: S040: apr_signal() of the MPM cannot be bound: a "
-            "child that has just begun overlooks the deadline, and "
-            "is killed");
+    if (!mpm || !stock_signal) {
+        return;
     }
-    rv = event ? bind_event(event) : APR_SUCCESS;
-    if (rv != APR_SUCCESS) {
-        ap_log_error(
-            APLOG_MARK, APLOG_WARNING, rv, s,
-            "sigdefer: S041: event cannot be bound: its children may reset "
-            "connections that they have just accepted when they go");
+    bind_mpm(
+        s, mpm, "apr_signal", (void *)bound_signal,
+        "a child that has just begun overlooks the deadline, and is killed");
+    bind_mpm(s, mpm, "ap_mpm_podx_check", (void *)bound_podx_check,
+             "a child that has served enough may stay until the deadline");
+    if (event) {
+        bind_mpm(
+            s, mpm, "ap_unixd_accept", (void *)bound_accept,
+            "a child may reset connections that it has just accepted when it "
+            "goes");
     }
 }
