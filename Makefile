@@ -196,7 +196,7 @@ $(UNLUCKY): t/c-modules/unlucky/unlucky.c
 
 test: deps-build deps-test $(MODULE) $(MODS) $(PROBES) $(UNLUCKY) $(TESTS) \
       $(LOCK_TESTS)
-	@t/run $(TESTS) $(LOCK_TESTS) $(wildcard sigdefer/test/*.t)
+	@t/run $(TESTS) $(LOCK_TESTS) $(wildcard sigdefer/test/*.t docs/test/*.t)
 
 model: deps-model
 	@accept_lock/model/check

@@ -36,7 +36,7 @@ plan tests => 4 + 4 + 2 * 3 + 2 + 4, need_sigdefer();
         $answered += !!eval { fetch('/index.html', $server->port) };
     }
     SKIP: {
-        # the MPM's own limit: see README
+        # the MPM's own limit: see docs/admin.md
         skip "$answered of 30: a listener that ends may drop what it accepts", 1
             if mpm() ne 'prefork' && $answered >= 28;
         is $answered, 30, 'one connection a child: all are answered';
