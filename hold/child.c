@@ -48,6 +48,7 @@
 #include "apr_strings.h"
 #include "ap_listen.h"
 #include "ap_mpm.h"
+#include "http_config.h"
 #include "http_connection.h"
 #include "http_core.h"
 #include "mpm_common.h"
@@ -55,6 +56,7 @@
 
 #include "hold/hold.h"
 #include "mpm/accept.h"
+#include "mpm/bind.h"
 #include "sigdefer/engine.h"
 
 extern module AP_MODULE_DECLARE_DATA sigdefer_module;
@@ -168,9 +170,10 @@ static uint64_t own_deadline(void)
 static void note(int signo)
 {
     int is_orphan = getppid() != hold.parent;
+    int asked = atomic_load(&hold.entry->asked);
     uint64_t deadline = atomic_load(&hold.entry->deadline);
 
-    if (deadline == 0 && (is_orphan || !atomic_load(&hold.entry->asked))) {
+    if (deadline == 0 && (is_orphan || !asked)) {
         deadline = own_deadline();
     }
     if (is_orphan) {
@@ -180,7 +183,7 @@ static void note(int signo)
         hold_board_held(hold.entry);
     }
     hold.deadline = deadline;
-    hold.noted = signo;
+    hold.noted = asked ? asked : signo;
     hold.mpm->shutdown_pending = 1;
     accept_stop();
 }
@@ -477,6 +480,21 @@ SIGDEFER_HOT void hold_request_ended(request_rec *r)
 
 /* ---- Begin and end ------------------------------------------------------ */
 
+/* A handler that somebody has registered may run now, if there was a hard
+ * signal.  prefork's own would end the child here.  What the kernel has is of
+ * no use: prefork ignores both from now on.
+ */
+static void call_handler(int signo)
+{
+    const module *prefork = ap_find_linked_module("prefork.c");
+    const struct sigaction *action = sigdefer_registered(signo);
+
+    if ((signo == SIGTERM || signo == SIGHUP) && prefork && action
+        && !bind_same_object(prefork, (void *)action->sa_sigaction)) {
+        sigdefer_call_registered(signo);
+    }
+}
+
 /* The MPM's loop has ended, for whatever reason. */
 static apr_status_t child_leaves(void *unused)
 {
@@ -484,7 +502,7 @@ static apr_status_t child_leaves(void *unused)
     hold.leaving = 1;
     if (hold.noted) {
         set_timer_to_deadline();
-        sigdefer_call_adopted(hold.noted);
+        call_handler(hold.noted);
     }
     return APR_SUCCESS;
 }

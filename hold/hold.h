@@ -63,7 +63,8 @@ typedef struct {
 typedef struct {
     _Atomic pid_t pid;         /* 0: free */
     atomic_int state;          /* by the child: a hold_state_e */
-    atomic_int asked;          /* by the parent: the child is to go */
+    atomic_int asked;          /* by the parent: the child is to go; the signal
+                                * that it would have got */
     _Atomic uint64_t deadline; /* by the parent: ms of hold_clock(); 0: none */
     atomic_int killed;         /* by the parent: it did not go */
     _Atomic uint64_t held;     /* ms of hold_clock(): it was to go and served;

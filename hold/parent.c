@@ -160,6 +160,13 @@ static int keep_deadlines(uint64_t now)
     return left;
 }
 
+/* With which one, on a stock httpd: the graceful one stands for it. */
+static int hard_signal(int signo)
+{
+    return retained->stop_asked ? SIGTERM
+                                : retained->restart_asked ? SIGHUP : signo;
+}
+
 /* kill(), as httpd calls it. */
 static int bound_kill(pid_t pid, int signo)
 {
@@ -169,7 +176,7 @@ static int bound_kill(pid_t pid, int signo)
         || retained->now || !(entry = hold_board_find(pid))) {
         return stock_kill(pid, signo);
     }
-    atomic_store(&entry->asked, 1);
+    atomic_store(&entry->asked, hard_signal(signo));
     if (atomic_load(&entry->state) == HOLD_SERVING) {
         hold_board_held(entry);
         return 0;

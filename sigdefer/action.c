@@ -155,6 +155,11 @@ static const struct sigaction *registered_action(int signo)
     return action_of(signo, ACTION_REGISTERED);
 }
 
+const struct sigaction *sigdefer_registered(int signo)
+{
+    return registered_action(signo);
+}
+
 /* The flags that mean something to us; libc adds one of its own. */
 #define FLAGS \
     (SA_SIGINFO | SA_NODEFER | SA_RESETHAND | SA_RESTART | SA_ONSTACK \

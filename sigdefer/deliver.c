@@ -440,13 +440,13 @@ void deliver_signal(int signo, siginfo_t *info, void *context)
     errno = saved_errno;
 }
 
-void sigdefer_call_adopted(int signo)
+void sigdefer_call_registered(int signo)
 {
     const struct sigaction *action = action_of(signo, ACTION_REGISTERED);
     siginfo_t info;
     ucontext_t context;
 
-    if (!action_is_adopted(signo) || action_is_default(action)) {
+    if (!action || action_is_default(action)) {
         return;
     }
     memset(&info, 0, sizeof(info));

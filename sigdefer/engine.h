@@ -114,12 +114,20 @@ typedef int sigdefer_guard_fn(int signo);
 void sigdefer_guard(sigdefer_set_t set, sigdefer_guard_fn *guard, int flags);
 
 /**
- * Call the handler that was adopted for a signal, if one was: for a host
- * whose guard deals with the signal, once it may run.
+ * What is registered for a signal, whatever the kernel has.
+ * @return NULL if it is not managed
+ *
+ * MT-safe, AS-safe.
+ */
+const struct sigaction *sigdefer_registered(int signo);
+
+/**
+ * Call the handler that is registered for a signal, if there is one: for a
+ * host whose guard deals with the signal, once it may run.
  *
  * Not MT-safe, not AS-safe.
  */
-void sigdefer_call_adopted(int signo);
+void sigdefer_call_registered(int signo);
 
 /**
  * Close the sections that the calling thread has left open, and handle what

@@ -1317,6 +1317,8 @@ static int probe_handler(request_rec *r)
 #define PAUSE_AFTER_TEARDOWN 0x08
 #define REPORT_ACTIONS 0x10
 #define PAUSE_IN_CONFIG 0x20
+#define HANDLER_BEFORE_INIT 0x40
+#define HANDLER_AFTER_INIT 0x80
 
 static const struct {
     const char *name;
@@ -1328,6 +1330,8 @@ static const struct {
     { "pause-in-config", PAUSE_IN_CONFIG },
     { "pause-after-teardown", PAUSE_AFTER_TEARDOWN },
     { "report-actions", REPORT_ACTIONS },
+    { "handler-before-init", HANDLER_BEFORE_INIT },
+    { "handler-after-init", HANDLER_AFTER_INIT },
 };
 
 /* Of ProbeOptions; read-only once the configuration has been read. */
@@ -1363,6 +1367,16 @@ static void report_actions(apr_pool_t *pool, server_rec *s, const char *when)
     }
 }
 
+/* A handler of the module's own, for what also ends a child. */
+static volatile sig_atomic_t term_calls;
+static volatile sig_atomic_t term_calls_serving;
+
+static void on_term(int signo)
+{
+    term_calls++;
+    term_calls_serving += serving;
+}
+
 static apr_status_t before_teardown(void *data)
 {
     report_pause(data, PAUSE_BEFORE_TEARDOWN);
@@ -1376,6 +1390,9 @@ static apr_status_t after_teardown(void *data)
     ap_log_error(APLOG_MARK, APLOG_NOTICE, 0, s,
                  PROBE_NAME ": child %ld leaves, serving: %d", (long)getpid(),
                  (int)serving);
+    ap_log_error(APLOG_MARK, APLOG_NOTICE, 0, s,
+                 PROBE_NAME ": child %ld: TERM handler called: %d, serving: %d",
+                 (long)getpid(), (int)term_calls, (int)term_calls_serving);
     report_actions(s->process->pool, s, "after teardown");
     report_pause(s, PAUSE_AFTER_TEARDOWN);
     return APR_SUCCESS;
@@ -1386,7 +1403,12 @@ static apr_status_t after_teardown(void *data)
  */
 static void before_child_init(apr_pool_t *pchild, server_rec *s)
 {
+    struct sigaction act = { .sa_handler = on_term };
+
     apr_pool_cleanup_register(pchild, s, after_teardown, apr_pool_cleanup_null);
+    if (options & HANDLER_BEFORE_INIT) {
+        sigaction(SIGTERM, &act, NULL);
+    }
     report_actions(pchild, s, "before init");
     report_pause(s, PAUSE_BEFORE_INIT);
 }
@@ -1395,6 +1417,9 @@ static void after_child_init(apr_pool_t *pchild, server_rec *s)
 {
     apr_pool_cleanup_register(pchild, s, before_teardown,
                               apr_pool_cleanup_null);
+    if (options & HANDLER_AFTER_INIT) {
+        sigdefer_signal(SIGTERM, on_term);
+    }
     report_pause(s, PAUSE_AFTER_INIT);
 }
 
