@@ -304,6 +304,17 @@ static int is_one_process(void)
            || ap_exists_config_define("DEBUG");
 }
 
+static int is_hold_on(void)
+{
+    return config.hold && !is_one_process();
+}
+
+/* In children; with the hold on, TERM and HUP wait whatever is configured. */
+static sigdefer_set_t deferred_signals(void)
+{
+    return config.signals | (is_hold_on() ? HELD_SIGNALS : 0);
+}
+
 static const char *names_of(apr_pool_t *p, sigdefer_set_t set)
 {
     const char *names = "";
@@ -330,7 +341,7 @@ static const status_setting_t *settings(apr_pool_t *p)
     static const char *const reap[] = { "Off", "Signal", "Idle" };
     const status_setting_t list[] = {
         { "SigDefer", on_off(config.enabled) },
-        { "SigDeferSignals", names_of(p, config.signals) },
+        { "SigDeferSignals", names_of(p, deferred_signals()) },
         { "SigDeferHold", on_off(config.hold) },
         { "SigDeferHoldTime", apr_itoa(p, config.hold_seconds) },
         { "SigDeferReapChildren", reap[config.reap] },
@@ -431,7 +442,7 @@ static int post_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
         return OK;
     }
     accept_report(ptemp);
-    if (config.hold && !is_one_process()) {
+    if (is_hold_on()) {
         rv = hold_board_create(s);
         if (rv == APR_SUCCESS) {
             hold_parent_init(pconf, s, config.hold_seconds);
@@ -445,9 +456,9 @@ static int post_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
     }
     ap_log_error(APLOG_MARK, APLOG_INFO, 0, s,
                  "sigdefer: S005: deferred signals %s; hold %s",
-                 names_of(ptemp, config.signals),
-                 config.hold ? apr_psprintf(ptemp, "%d s", config.hold_seconds)
-                             : "off");
+                 names_of(ptemp, deferred_signals()),
+                 is_hold_on() ? apr_psprintf(ptemp, "%d s", config.hold_seconds)
+                              : "off");
     return OK;
 }
 
@@ -501,9 +512,7 @@ static void pin(server_rec *s)
  */
 static void child_init(apr_pool_t *pchild, server_rec *s)
 {
-    sigdefer_set_t signals = config.signals;
     apr_status_t rv;
-    int hold = config.hold && !is_one_process();
 
     if (!config.enabled) {
         return;
@@ -511,10 +520,7 @@ static void child_init(apr_pool_t *pchild, server_rec *s)
     pin(s);
     main_server = s;
     status_slots_claim(s);
-    if (hold) {
-        signals |= HELD_SIGNALS;
-    }
-    rv = sigdefer_install(signals);
+    rv = sigdefer_install(deferred_signals());
     if (rv != 0) {
         ap_log_error(
             APLOG_MARK, APLOG_ERR, rv, s,
@@ -522,7 +528,7 @@ static void child_init(apr_pool_t *pchild, server_rec *s)
         return;
     }
     apr_pool_pre_cleanup_register(pchild, NULL, uninstall);
-    if (hold) {
+    if (is_hold_on()) {
         rv = hold_child_init(pchild, config.hold_seconds);
         is_holding = rv == APR_SUCCESS;
         if (rv != APR_SUCCESS) {
@@ -701,7 +707,7 @@ static void register_hooks(apr_pool_t *p)
     /* what it starts there must find itself bound */
     static const char *const before[] = { "mod_cgid.c", NULL };
     static const char *const mpms[] = { "prefork.c", "worker.c", "event.c",
-                                       NULL };
+                                        NULL };
 
     APR_REGISTER_OPTIONAL_FN(sigdefer_api);
     accept_lock_provider_register(p);

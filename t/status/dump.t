@@ -50,7 +50,7 @@ my @fine = (
     'SigDeferHoldTime 3',
 );
 
-plan tests => @idle + 1 + @fine + 7, need_sigdefer();
+plan tests => @idle + 1 + @fine + 8, need_sigdefer();
 
 for my $case (@idle) {
     my ($lines, $warning) = @$case;
@@ -66,13 +66,15 @@ for my $lines (@fine) {
         ($lines =~ s/\n/, /gr || 'nothing') . ': no warning';
 }
 
-my ($ok, $output) = configtest("SigDeferHoldTime 7\nSigDeferReapChildren idle",
+my ($ok, $output) = configtest(
+    "SigDeferHoldTime 7\nSigDeferReapChildren idle\nSigDeferSignals USR2",
     options => '-D DUMP_SIGDEFER');
 my %line = $output =~ /^(SigDefer\w*): (.*)$/mg;
 ok $ok, 'the dump';
 is $line{SigDeferHoldTime},     7,          'a directive that is given';
 is $line{SigDeferReapChildren}, 'Idle',     'another one';
 is $line{SigDeferHold},         'On',       'the default of another';
+is $line{SigDeferSignals}, 'HUP USR2 TERM', 'what is deferred besides';
 is $line{SigDeferMPM},          $mpm,       'the MPM';
 like $line{SigDeferAcceptLock}, $locks ? qr/^futex \(auto/ : qr/event takes none/,
     'the accept lock, and why';
