@@ -270,6 +270,7 @@ static void at_deadline(void)
         leave_notice(0);
     }
     shut_connections_down();
+    hold_end_programs();
     _exit(0);
 }
 

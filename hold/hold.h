@@ -147,6 +147,11 @@ pid_t hold_parent_pid(void);
  */
 const char *hold_parent_unbound(void);
 
+/* ---- Programs that requests have started -------------------------------- */
+
+/** TERM to those of this child that are in its process group.  AS-safe. */
+void hold_end_programs(void);
+
 /* ---- The listening sockets --------------------------------------------- */
 
 /**
