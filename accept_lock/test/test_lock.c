@@ -595,6 +595,80 @@ static void threads_in_front(void)
     with_all(thread_scope);
 }
 
+static void *take_turns(void *arg)
+{
+    const struct timespec moment = { 0, 500000 };
+    accept_lock_t *lock = arg;
+    intptr_t failed = 0;
+    unsigned how;
+    int i;
+
+    for (i = 0; i < 50; i++) {
+        if (accept_lock_acquire(lock, &how) == APR_SUCCESS) {
+            nanosleep(&moment, NULL);
+            accept_lock_release(lock);
+        }
+        else {
+            failed++;
+        }
+    }
+    return (void *)failed;
+}
+
+/* Threads of this process take turns, half of them with either lock; how many
+ * turns fail.
+ */
+static int use_both(accept_lock_t *one, accept_lock_t *other)
+{
+    pthread_t threads[THREADS];
+    intptr_t failed = 0;
+    int i;
+
+    for (i = 0; i < THREADS; i++) {
+        pthread_create(&threads[i], NULL, take_turns, i % 2 ? one : other);
+    }
+    for (i = 0; i < THREADS; i++) {
+        void *of_thread;
+
+        pthread_join(threads[i], &of_thread);
+        failed += (intptr_t)of_thread;
+    }
+    return (int)failed;
+}
+
+static void cross(subject_t *s)
+{
+    accept_lock_t *other;
+    const char *error;
+    pid_t pid;
+
+    if (s->scope != ACCEPT_LOCK_THREADS
+        || !ok(accept_lock_create(&other, &error, s->provider, s->scope, NULL,
+                                  test_pool())
+                   == APR_SUCCESS,
+               "%s: a second one", s->label)) {
+        return;
+    }
+    pid = fork_user(s->lock);
+    if (pid == 0) {
+        _exit(accept_lock_child_init(other) == APR_SUCCESS
+                      && use_both(s->lock, other) == 0
+                  ? 0
+                  : 1);
+    }
+    is(use_both(s->lock, other), 0, "%s: no turn is refused", s->label);
+    is(end_of(pid), 0, "%s: nor in the other process", s->label);
+    accept_lock_destroy(other);
+}
+
+/* Two processes whose threads use two locks, none of them both at once: that
+ * is no deadlock, though the kernel, which sees processes, takes it for one.
+ */
+static void two_locks(void)
+{
+    with_all(cross);
+}
+
 /* ---- What cannot be created, and what is left --------------------------- */
 
 static void refused(const char *name, const char *argument, int status,
@@ -744,6 +818,7 @@ static const tap_test_t tests[] = {
     TAP_TEST(stops),
     TAP_TEST(no_window),
     TAP_TEST(threads_in_front),
+    TAP_TEST(two_locks),
     TAP_TEST(arguments),
     TAP_TEST(nothing_left),
     TAP_TEST(nothing_after_kill),
