@@ -13,8 +13,9 @@
 # limitations under the License.
 
 # What mod_sigdefer costs when no signal comes: servers with it and without
-# serve the same requests in turn, and one with a module that only makes the
-# system calls with which mod_sigdefer looks behind (bench/mod_reads.c).
+# serve the same requests in turn, and so do one with SigDefer Off, and one with
+# a module that only makes the system calls with which mod_sigdefer looks behind
+# (bench/mod_reads.c).
 #
 #     bench/cost.pl [--pairs N] [--requests N] [--connections N]
 #         [--mpm prefork,event] [--port PORT] [--module PATH] [--load PATH]
@@ -27,13 +28,14 @@
 #
 # CPU is that of the whole server, parent and children, while it serves
 # --requests requests for a short static page.  Each pair has new servers, as
-# many processes from start to end, on PORT and the next two; only one is asked
-# at a time.  The parts of a pair are cut into slices that take turns in the
-# order A B C C B A, so that what else the machine does, and how fast
-# it runs at the moment, meets both.  The result is the median of the ratios
-# of the pairs, with the interval that holds the true median with at least
-# 95 % probability (that of the sign test: order statistics, no assumption
-# about the noise).
+# many processes from start to end, on PORT and the next three; only one is
+# asked at a time.  The parts of a pair are cut into slices that take turns in
+# the order A B C D D C B A, so that what else the machine does, and how fast
+# it runs at the moment, meets all.  The result is the median of the ratios of
+# the pairs, loaded to stock, with the interval that holds the true median with
+# at least 95 % probability (that of the sign test: order statistics, no
+# assumption about the noise).  Besides there are the medians of "reads" to
+# stock, and of loaded to "off".
 #
 # System calls are counted by strace in the children, over --connections
 # connections to each server, in four parts.  How often some are made depends
@@ -62,7 +64,7 @@ use ServerCpu qw(cpu_seconds child_ids);
 
 my @COLUMNS = qw(mpm keepalive pairs requests cpu_s_stock_median
     cpu_s_loaded_median ratio_median ratio_low95 ratio_high95
-    ratio_reads_median
+    ratio_reads_median ratio_off_median
     syscalls_added_per_connection memory_added_kib);
 
 # The bars.
@@ -100,7 +102,7 @@ my %option = (
     reads       => "$REPO/build/bench/mod_reads.so",
     load        => "$REPO/build/bench/load",
 );
-my @SERVERS = qw(stock reads loaded);
+my @SERVERS = qw(stock reads off loaded);
 my $temp;
 my $tracer;
 
@@ -174,6 +176,8 @@ sub measure {
         ratio_high95                  => sprintf('%.4f', $high),
         ratio_reads_median            => sprintf('%.4f',
             median(ratios($cpu{reads}, $cpu{stock}))),
+        ratio_off_median              => sprintf('%.4f',
+            median(ratios($cpu{loaded}, $cpu{off}))),
         syscalls_added_per_connection => sprintf('%.2f',
             sum0(map { $_->{added} } grep { !$_->{noise} } values %added)),
         memory_added_kib              => $memory,
@@ -204,20 +208,23 @@ sub start_servers {
 
 sub start_server {
     my ($name, $mpm, $port) = @_;
+    my %own = $option{same} ? () : (
+        reads  => { modules  => ["reads=$option{reads}"] },
+        off    => { sigdefer => $option{module}, conf => "SigDefer Off\n" },
+        loaded => { sigdefer => $option{module} },
+    );
+    my $own = $own{$name} || {};
     my $httpd = PrivateHttpd->new(
         name     => "cost-$name",
         mpm      => $mpm,
         port     => $port,
         workers  => $WORKERS{$mpm},
         pages    => ["$FindBin::Bin/pages"],
-        sigdefer => $name eq 'loaded' && !$option{same}
-        ? $option{module}
-        : undef,
-        modules => [$name eq 'reads' && !$option{same}
-            ? "reads=$option{reads}" : ()],
+        %$own,
         # httpd counts the requests that do not end the connection.
         conf => "ExtendedStatus Off\nMaxKeepAliveRequests "
-            . (KEEPALIVE_REQUESTS - 1) . "\n",
+            . (KEEPALIVE_REQUESTS - 1) . "\n"
+            . ($own->{conf} // ''),
     );
     return $httpd->start;
 }
@@ -382,6 +389,7 @@ sub missed {
     my ($row) = @_;
     my @bars = (
         [ratio_median                  => MOST_RATIO],
+        [ratio_off_median              => MOST_RATIO],
         [syscalls_added_per_connection => MOST_SYSCALLS],
         [memory_added_kib              => MOST_KIB],
     );
