@@ -60,9 +60,10 @@ sub accept_server {
             . ":debug\n" . ($arg{conf} // ''));
 }
 
-sub waits_in_poll {
+# For connections; the main thread of a threaded MPM waits in another poll.
+sub waits_in_epoll {
     my ($pid) = @_;
-    return scalar grep { PrivateHttpd::slurp($_) =~ /poll/ }
+    return scalar grep { PrivateHttpd::slurp($_) =~ /epoll|ep_poll/ }
         glob "/proc/$pid/task/*/wchan";
 }
 
@@ -74,7 +75,7 @@ sub holder {
     wait_until(10, sub {
         my @pids = $server->child_pids;
 
-        @holders = grep { eval { waits_in_poll($_) } } @pids;
+        @holders = grep { eval { waits_in_epoll($_) } } @pids;
         return @pids >= CHILDREN && @holders == 1;
     }) or die "holders: @holders of ", join(' ', $server->child_pids), "\n";
     return $holders[0];
