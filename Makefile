@@ -238,10 +238,12 @@ bench-sections: deps-build deps-bench $(SECTIONS)
 
 CONTESTS := $(BUILD)/bench/locks $(BUILD)/bench/handover
 
+# the locks as the module has them, compiled with its flags
 $(CONTESTS): $(BUILD)/bench/%: bench/%.c bench/contest.c bench/mechanisms.c \
-                               bench/contest.h $(LOCKS) $(HEADERS)
+                               bench/contest.h $(LOCKS:%.c=$(BUILD)/%.o) \
+                               $(HEADERS)
 	@mkdir -p $(@D)
-	$(CC) $(COMMON) $(APR_INC) $(CFLAGS) -o $@ $(filter %.c,$^) \
+	$(CC) $(COMMON) $(APR_INC) $(CFLAGS) -o $@ $(filter %.c %.o,$^) \
 	      $(APR_LINK) -pthread
 
 bench-locks: deps-build deps-bench $(BUILD)/bench/locks
