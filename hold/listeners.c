@@ -13,9 +13,6 @@
 
 /* The listening sockets, as the parent has them.
  *
- * ap_listeners has only one bucket of them (ListenCoresBucketsRatio), so they
- * are looked for among the descriptors.
- *
  * The parent keeps a descriptor of each across a restart.  httpd itself keeps
  * only those of the first bucket and makes new ones for the others; what
  * connects to an old one then waits for an old child, which does not come back
@@ -26,17 +23,14 @@
  * old child that serves has it, too, so it is shut down.
  */
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "apr_lib.h"
 #include "apr_portable.h"
 #include "httpd.h"
 #include "ap_listen.h"
@@ -45,21 +39,19 @@
 
 #include "hold/hold.h"
 #include "mpm/bind.h"
+#include "mpm/listeners.h"
 #include "mpm/retained.h"
 
 #define KEPT_KEY "mod_sigdefer_listeners"
 
-#define MAX_LISTENERS 256
-#define MAX_DESCRIPTORS 65536
-
 /* Of this pass; r/o after hold_listeners_find(). */
-static struct pollfd listeners[MAX_LISTENERS];
+static struct pollfd listeners[LISTENERS_MAX];
 static nfds_t count;
 
 /* Of the last pass, while the configuration is read; outlives the module. */
 typedef struct {
-    int fds[MAX_LISTENERS];
-    int is_free[MAX_LISTENERS]; /* no listener of this pass is the same one */
+    int fds[LISTENERS_MAX];
+    int is_free[LISTENERS_MAX]; /* no listener of this pass is the same one */
     nfds_t count;
 } kept_t;
 
@@ -79,16 +71,6 @@ static struct sockaddr_storage address_of(int fd)
     return address;
 }
 
-static int is_listener(int fd)
-{
-    sa_family_t family = address_of(fd).ss_family;
-    socklen_t size = sizeof(int);
-    int listens = 0;
-
-    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0
-           && listens && (family == AF_INET || family == AF_INET6);
-}
-
 static int is_same_address(int one, int other)
 {
     struct sockaddr_storage a = address_of(one);
@@ -97,44 +79,16 @@ static int is_same_address(int one, int other)
     return memcmp(&a, &b, sizeof(a)) == 0;
 }
 
-static void add_listener(int fd)
-{
-    if (count < MAX_LISTENERS && is_listener(fd)) {
-        listeners[count].fd = fd;
-        listeners[count].events = POLLIN;
-        count++;
-    }
-}
-
-/* To try all numbers there may be takes several milliseconds, in which nobody
- * is served.
- */
-static void look_at_descriptors(void)
-{
-    DIR *open_ones = opendir("/proc/self/fd");
-    const struct dirent *entry;
-    long max = sysconf(_SC_OPEN_MAX);
-    int fd;
-
-    if (!open_ones) {
-        for (fd = 0; fd < max && fd < MAX_DESCRIPTORS; fd++) {
-            add_listener(fd);
-        }
-        return;
-    }
-    /* cppcheck-suppress readdirCalled; the parent has one thread */
-    while ((entry = readdir(open_ones))) {
-        if (apr_isdigit(entry->d_name[0])) {
-            add_listener(atoi(entry->d_name));
-        }
-    }
-    closedir(open_ones);
-}
-
 void hold_listeners_find(void)
 {
-    count = 0;
-    look_at_descriptors();
+    int found[LISTENERS_MAX];
+    nfds_t i;
+
+    count = (nfds_t)listeners_find(found, LISTENERS_MAX);
+    for (i = 0; i < count; i++) {
+        listeners[i].fd = found[i];
+        listeners[i].events = POLLIN;
+    }
 }
 
 void hold_listeners_keep(void)
