@@ -40,6 +40,7 @@
 #include "accept_lock/provider.h"
 #include "hold/hold.h"
 #include "mpm/accept.h"
+#include "mpm/exclusive.h"
 #include "sigdefer/engine.h"
 #include "sigdefer/names.h"
 #include "status/status.h"
@@ -462,6 +463,18 @@ static int post_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
     return OK;
 }
 
+/* By then all listeners are there, and the processes that other modules start
+ * in their post_config.
+ */
+static int before_children(apr_pool_t *pconf, apr_pool_t *plog,
+                           apr_pool_t *ptemp, server_rec *s)
+{
+    if (ap_state_query(AP_SQ_MAIN_STATE) != AP_SQ_MS_CREATE_PRE_CONFIG) {
+        accept_start();
+    }
+    return OK;
+}
+
 static void child_status(server_rec *s, pid_t pid, ap_generation_t gen,
                          int slot, mpm_child_status state)
 {
@@ -518,6 +531,7 @@ static void child_init(apr_pool_t *pchild, server_rec *s)
         return;
     }
     pin(s);
+    exclusive_child_init();
     main_server = s;
     status_slots_claim(s);
     rv = sigdefer_install(deferred_signals());
@@ -719,6 +733,7 @@ static void register_hooks(apr_pool_t *p)
     ap_hook_open_logs(before_mpm, NULL, mpms, APR_HOOK_REALLY_FIRST);
     ap_hook_open_logs(after_mpm, mpms, NULL, APR_HOOK_REALLY_FIRST);
     ap_hook_post_config(post_config, NULL, before, APR_HOOK_MIDDLE);
+    ap_hook_post_config(before_children, NULL, NULL, APR_HOOK_REALLY_LAST);
     ap_hook_child_status(child_status, NULL, NULL, APR_HOOK_MIDDLE);
     ap_hook_end_generation(end_generation, NULL, NULL, APR_HOOK_MIDDLE);
     ap_hook_monitor(monitor, NULL, NULL, APR_HOOK_MIDDLE);

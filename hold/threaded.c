@@ -48,6 +48,7 @@
 
 #include "hold/hold.h"
 #include "mpm/bind.h"
+#include "mpm/exclusive.h"
 #include "sigdefer/engine.h"
 
 #define LOOK_MS 1
@@ -86,11 +87,15 @@ static apr_status_t bound_accept(void **accepted, ap_listen_rec *lr,
                                  apr_pool_t *ptrans)
 {
     apr_status_t rv = APR_EAGAIN;
+    int listener;
 
     *accepted = NULL;
     atomic_fetch_add(&unbegun, 1);
     if (!atomic_load(&is_closed)) {
         rv = ap_unixd_accept(accepted, lr, ptrans);
+    }
+    else if (apr_os_sock_get(&listener, lr->sd) == APR_SUCCESS) {
+        exclusive_pass_on(listener);
     }
     if (!*accepted) {
         atomic_fetch_sub(&unbegun, 1);

@@ -46,6 +46,7 @@
 
 #include "mpm/accept.h"
 #include "mpm/bind.h"
+#include "mpm/exclusive.h"
 #include "mpm/retained.h"
 
 APLOG_USE_MODULE(sigdefer);
@@ -398,62 +399,38 @@ static apr_status_t bound_wakeup(apr_pollset_t *pollset)
 
 /* ---- Binding ------------------------------------------------------------ */
 
-typedef struct {
-    const char *name;
-    void *replacement;
-    void **original;
-} import_t;
-
-#define IMPORT(name, replacement, original) \
-    { \
-        name, (void *)(replacement), (void **)&(original) \
-    }
-
-static const import_t of_all[] = {
-    IMPORT("apr_proc_mutex_child_init", bound_child_init, stock.child_init),
-    IMPORT("apr_proc_mutex_lock", bound_lock, stock.lock),
-    IMPORT("apr_proc_mutex_unlock", bound_unlock, stock.unlock),
-    IMPORT("apr_proc_mutex_name", bound_name, stock.name),
+static const bind_import_t of_all[] = {
+    BIND_IMPORT("apr_proc_mutex_child_init", bound_child_init,
+                stock.child_init),
+    BIND_IMPORT("apr_proc_mutex_lock", bound_lock, stock.lock),
+    BIND_IMPORT("apr_proc_mutex_unlock", bound_unlock, stock.unlock),
+    BIND_IMPORT("apr_proc_mutex_name", bound_name, stock.name),
     { NULL }
 };
 
-static const import_t of_worker[] = {
-    IMPORT("apr_pollset_wakeup", bound_wakeup, stock.wakeup), { NULL }
+static const bind_import_t of_worker[] = {
+    BIND_IMPORT("apr_pollset_wakeup", bound_wakeup, stock.wakeup), { NULL }
 };
 
-static const import_t of_object[] = {
-    IMPORT("ap_proc_mutex_create", bound_ap_create, stock.ap_create), { NULL }
+static const bind_import_t of_object[] = {
+    BIND_IMPORT("ap_proc_mutex_create", bound_ap_create, stock.ap_create),
+    { NULL }
 };
 
-static const import_t of_httpd[] = {
-    IMPORT("apr_proc_mutex_create", bound_create, stock.create), { NULL }
+static const bind_import_t of_httpd[] = {
+    BIND_IMPORT("apr_proc_mutex_create", bound_create, stock.create), { NULL }
 };
-
-static apr_status_t bind_all(const void *inside, const import_t *import,
-                             const char **failed)
-{
-    apr_status_t rv = APR_SUCCESS;
-
-    for (; rv == APR_SUCCESS && import->name; import++) {
-        *import->original = bind_original(import->name);
-        rv = *import->original
-                 ? bind_import(inside, import->name, import->replacement)
-                 : APR_ENOENT;
-        *failed = import->name;
-    }
-    return rv;
-}
 
 static apr_status_t bind_mpm(const module *mpm, const char **failed)
 {
     int is_builtin = bind_same_object(mpm, (const void *)ap_mpm_query);
-    apr_status_t rv = bind_all(mpm, of_all, failed);
+    apr_status_t rv = bind_imports(mpm, of_all, failed);
 
     if (rv == APR_SUCCESS && pass.is_worker) {
-        rv = bind_all(mpm, of_worker, failed);
+        rv = bind_imports(mpm, of_worker, failed);
     }
     if (rv == APR_SUCCESS) {
-        rv = bind_all(mpm, is_builtin ? of_httpd : of_object, failed);
+        rv = bind_imports(mpm, is_builtin ? of_httpd : of_object, failed);
     }
     stock.create = bind_original("apr_proc_mutex_create");
     return rv == APR_SUCCESS && !stock.create ? APR_ENOENT : rv;
@@ -464,15 +441,23 @@ static apr_status_t undo(void *unused)
 {
     (void)unused;
     if (getpid() == pass.parent) {
+        exclusive_end();
         bind_undo();
         pass.pairs = NULL;
     }
     return APR_SUCCESS;
 }
 
+/* Not the MPM's own. */
+static int is_ours(const choice_t *choice)
+{
+    return choice->provider || choice->is_exclusive;
+}
+
 void accept_bind(apr_pool_t *pconf, server_rec *s, const choice_t *choice)
 {
     const module *worker = ap_find_linked_module("worker.c");
+    const module *event = ap_find_linked_module("event.c");
     const module *mpm = worker ? worker : ap_find_linked_module("prefork.c");
     const char *failed = "";
     char text[120];
@@ -483,18 +468,36 @@ void accept_bind(apr_pool_t *pconf, server_rec *s, const choice_t *choice)
     pass.server = s;
     pass.choice = choice;
     pass.is_worker = worker != NULL;
-    if (!choice || !choice->provider || !mpm) {
+    if (!choice || !is_ours(choice)) {
         return;
     }
     apr_pool_cleanup_register(pconf, NULL, undo, apr_pool_cleanup_null);
-    rv = bind_mpm(mpm, &failed);
+    rv = choice->is_exclusive ? exclusive_bind(event, &failed)
+                              : bind_mpm(mpm, &failed);
     if (rv == APR_SUCCESS) {
-        pass.pairs = apr_array_make(pconf, 1, sizeof(pair_t));
+        if (!choice->is_exclusive) {
+            pass.pairs = apr_array_make(pconf, 1, sizeof(pair_t));
+        }
         return;
     }
     bind_undo();
     pass.unbound = apr_psprintf(pconf, "%s: %s", failed,
                                 apr_strerror(rv, text, sizeof(text)));
+}
+
+void accept_start(void)
+{
+    apr_status_t rv;
+
+    if (!pass.choice || !pass.choice->is_exclusive || pass.unbound) {
+        return;
+    }
+    rv = exclusive_start();
+    if (rv != APR_SUCCESS) {
+        ap_log_error(APLOG_MARK, APLOG_WARNING, rv, pass.server,
+                     "sigdefer: S054: exclusive: another module handles "
+                     "SIGCHLD in the parent: a connection wakes all children");
+    }
 }
 
 /* ---- What is said of it ------------------------------------------------- */
@@ -513,24 +516,27 @@ const char *accept_idle(void)
     if (pass.unbound) {
         return "the MPM cannot be bound here";
     }
-    return has_one_listener() ? "there is only one listener" : NULL;
+    return pass.pairs && has_one_listener() ? "there is only one listener"
+                                            : NULL;
 }
 
 const char *accept_description(apr_pool_t *p)
 {
     const choice_t *choice = pass.choice;
+    const char *name;
 
     if (!choice) {
         return "the MPM's own (SigDefer Off)";
     }
-    if (!choice->provider) {
+    if (!is_ours(choice)) {
         return apr_psprintf(p, "the MPM's own (%s)", choice->why);
     }
+    name = choice->is_exclusive ? "exclusive" : choice->provider->name;
     if (pass.unbound) {
-        return apr_psprintf(p, "the MPM's own (%s cannot be bound: %s)",
-                            choice->provider->name, pass.unbound);
+        return apr_psprintf(p, "the MPM's own (%s cannot be bound: %s)", name,
+                            pass.unbound);
     }
-    return apr_psprintf(p, "%s (%s)", choice->provider->name, choice->why);
+    return apr_psprintf(p, "%s (%s)", name, choice->why);
 }
 
 const char *accept_remark(void)

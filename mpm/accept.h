@@ -43,6 +43,13 @@ void accept_bind(apr_pool_t *pconf, server_rec *s, const choice_t *choice);
 void accept_making(int begins);
 
 /**
+ * Children are going to be made.
+ *
+ * Call from: post_config of the pass that is going to run, last of all.
+ */
+void accept_start(void);
+
+/**
  * Log what the MPM has for an accept lock, and why.
  * @param p for the text
  *

@@ -256,3 +256,18 @@ void bind_undo(void)
 }
 
 #endif
+
+apr_status_t bind_imports(const void *inside, const bind_import_t *list,
+                          const char **failed)
+{
+    apr_status_t rv = APR_SUCCESS;
+
+    for (; rv == APR_SUCCESS && list->name; list++) {
+        *list->original = bind_original(list->name);
+        rv = *list->original
+                 ? bind_import(inside, list->name, list->replacement)
+                 : APR_ENOENT;
+        *failed = list->name;
+    }
+    return rv;
+}

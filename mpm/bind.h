@@ -44,6 +44,27 @@
 apr_status_t bind_import(const void *inside, const char *name,
                          void *replacement);
 
+/** What an object imports, what it is to call, and what it would have. */
+typedef struct {
+    const char *name; /* NULL: the end of a list */
+    void *replacement;
+    void **original;
+} bind_import_t;
+
+#define BIND_IMPORT(name, replacement, original) \
+    { \
+        name, (void *)(replacement), (void **)&(original) \
+    }
+
+/**
+ * Have an object call functions of ours, and find those that it imports.
+ * @param list of them, up to the first that fails
+ * @param failed the name of the last one that was tried
+ * @return as bind_import(); APR_ENOENT besides: there is no original
+ */
+apr_status_t bind_imports(const void *inside, const bind_import_t *list,
+                          const char **failed);
+
 /**
  * The function of that name which is called where nothing is re-pointed.  For
  * replacements: where the module is built into httpd, its own calls go through

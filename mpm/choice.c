@@ -29,6 +29,7 @@
 
 #include "accept_lock/provider.h"
 #include "mpm/choice.h"
+#include "mpm/exclusive.h"
 
 APLOG_USE_MODULE(sigdefer);
 
@@ -48,27 +49,34 @@ typedef struct {
 /* Of wanted_t; those of this pass. */
 static apr_array_header_t *all_wanted;
 
+/* What it can have: a lock around accept, or children that wait exclusively. */
+typedef enum {
+    MPM_NOTHING,
+    MPM_LOCK,
+    MPM_EXCLUSIVE
+} means_e;
+
 static const struct {
     const char *name;
-    int has_lock; /* takes one around accept */
+    means_e means;
 } mpms[] = {
-    { "prefork", 1 },
-    { "worker", 1 },
-    { "event", 0 },
+    { "prefork", MPM_LOCK },
+    { "worker", MPM_LOCK },
+    { "event", MPM_EXCLUSIVE },
 };
 
 #define MPMS (sizeof(mpms) / sizeof(mpms[0]))
 
-static int has_lock(const char *mpm)
+static means_e means_of(const char *mpm)
 {
     apr_size_t i;
 
     for (i = 0; i < MPMS; i++) {
         if (strcmp(mpms[i].name, mpm) == 0) {
-            return mpms[i].has_lock;
+            return mpms[i].means;
         }
     }
-    return 0;
+    return MPM_NOTHING;
 }
 
 static const char *mpm_name(const char *text)
@@ -88,23 +96,38 @@ static const char *mpm_name(const char *text)
 static const char *legal(apr_pool_t *p)
 {
     return apr_pstrcat(p, "legal are default, auto, ",
-                       accept_lock_provider_names(p), NULL);
+                       accept_lock_provider_names(p), ", exclusive", NULL);
+}
+
+static const char *legal_for(apr_pool_t *p, const char *mpm)
+{
+    means_e means = means_of(mpm);
+
+    return apr_pstrcat(p, "legal are default, auto",
+                       means == MPM_LOCK ? ", " : "",
+                       means == MPM_LOCK ? accept_lock_provider_names(p) : "",
+                       means == MPM_EXCLUSIVE ? ", exclusive" : "", NULL);
+}
+
+static int is_exclusive(const wanted_t *wanted)
+{
+    return strcmp(wanted->name, "exclusive") == 0;
+}
+
+/* Needs no provider. */
+static int is_word(const wanted_t *wanted)
+{
+    return strcmp(wanted->name, "default") == 0
+           || strcmp(wanted->name, "auto") == 0 || is_exclusive(wanted);
 }
 
 static const char *check_mechanism(cmd_parms *cmd, const char *text,
                                    const wanted_t *wanted)
 {
     const accept_lock_provider_t *provider;
-    int is_word = strcmp(wanted->name, "default") == 0
-                  || strcmp(wanted->name, "auto") == 0;
 
-    if (strcmp(wanted->name, "exclusive") == 0) {
-        return apr_psprintf(cmd->pool,
-                            "%s: '%s' is not available for any MPM; %s",
-                            cmd->cmd->name, text, legal(cmd->pool));
-    }
-    provider = is_word ? NULL : accept_lock_provider_find(wanted->name);
-    if (!provider && !is_word) {
+    provider = is_word(wanted) ? NULL : accept_lock_provider_find(wanted->name);
+    if (!provider && !is_word(wanted)) {
         return apr_psprintf(cmd->pool, "%s: '%s' is not known; %s",
                             cmd->cmd->name, text, legal(cmd->pool));
     }
@@ -132,12 +155,17 @@ static const char *check_mpm(cmd_parms *cmd, const char *text,
                             "worker, event",
                             cmd->cmd->name, text);
     }
-    if (!has_lock(wanted->mpm) && strcmp(wanted->name, "default") != 0
-        && strcmp(wanted->name, "auto") != 0) {
+    if (is_exclusive(wanted) && means_of(wanted->mpm) != MPM_EXCLUSIVE) {
+        return apr_psprintf(cmd->pool, "%s: MPM %s cannot be exclusive; %s",
+                            cmd->cmd->name, wanted->mpm,
+                            legal_for(cmd->pool, wanted->mpm));
+    }
+    if (!is_word(wanted) && means_of(wanted->mpm) != MPM_LOCK) {
         return apr_psprintf(cmd->pool,
                             "%s: MPM %s takes no accept lock, so it cannot be "
-                            "%s; legal are default, auto",
-                            cmd->cmd->name, wanted->mpm, wanted->name);
+                            "%s; %s",
+                            cmd->cmd->name, wanted->mpm, wanted->name,
+                            legal_for(cmd->pool, wanted->mpm));
     }
     return NULL;
 }
@@ -283,7 +311,35 @@ static const char *argument_for(apr_pool_t *p,
                 : ap_runtime_dir_relative(p, "");
 }
 
-static void choose_automatically(choice_t *choice, apr_pool_t *p)
+/* What is in the way of it; NULL: nothing. */
+static const char *not_exclusive(apr_pool_t *p)
+{
+    const char *mpm = ap_show_mpm();
+    const char *error;
+    char text[120];
+    apr_status_t rv;
+
+    if (means_of(mpm) != MPM_EXCLUSIVE) {
+        return apr_psprintf(p, "MPM %s cannot be exclusive", mpm);
+    }
+    rv = exclusive_probe(&error);
+    return rv == APR_SUCCESS
+               ? NULL
+               : apr_psprintf(p, "%s: %s", error,
+                              apr_strerror(rv, text, sizeof(text)));
+}
+
+static void choose_exclusive_or_none(choice_t *choice, apr_pool_t *p)
+{
+    const char *error = not_exclusive(p);
+
+    choice->is_exclusive = error == NULL;
+    choice->why = error ? apr_pstrcat(
+                      p, "auto: exclusive does not work here: ", error, NULL)
+                        : "auto: it works here";
+}
+
+static void choose_lock(choice_t *choice, apr_pool_t *p)
 {
     const accept_lock_provider_t *provider;
     const char *mechanism = NULL;
@@ -315,6 +371,17 @@ static void choose_automatically(choice_t *choice, apr_pool_t *p)
     choice->why = apr_pstrcat(p, "auto: no other works here", failed, NULL);
 }
 
+static int refuse(apr_pool_t *p, const wanted_t *wanted, const char *error)
+{
+    ap_log_error(APLOG_MARK, APLOG_EMERG | APLOG_STARTUP, 0, NULL,
+                 "sigdefer: S053: %s %s on line %d of %s does not work "
+                 "here: %s; %s",
+                 wanted->line->directive, wanted->line->args,
+                 wanted->line->line_num, wanted->line->filename, error,
+                 legal_for(p, ap_show_mpm()));
+    return !OK;
+}
+
 static int choose_by_name(choice_t *choice, apr_pool_t *p,
                           const wanted_t *wanted)
 {
@@ -330,15 +397,23 @@ static int choose_by_name(choice_t *choice, apr_pool_t *p,
         rv = accept_lock_probe(&error, provider, choice->argument, p);
     }
     if (rv != APR_SUCCESS) {
-        ap_log_error(APLOG_MARK, APLOG_EMERG | APLOG_STARTUP, 0, NULL,
-                     "sigdefer: S053: %s %s on line %d of %s does not work "
-                     "here: %s; %s",
-                     wanted->line->directive, wanted->line->args,
-                     wanted->line->line_num, wanted->line->filename, error,
-                     legal(p));
-        return !OK;
+        return refuse(p, wanted, error);
     }
     choice->provider = provider;
+    return OK;
+}
+
+static int choose_exclusive(choice_t *choice, apr_pool_t *p,
+                            const wanted_t *wanted)
+{
+    const char *error = not_exclusive(p);
+
+    if (error) {
+        return refuse(p, wanted, error);
+    }
+    choice->is_asked_for = 1;
+    choice->is_exclusive = 1;
+    choice->why = "as configured";
     return OK;
 }
 
@@ -348,14 +423,20 @@ int choice_make(choice_t *choice, apr_pool_t *pconf)
     const wanted_t *wanted = wanted_by(mpm);
 
     memset(choice, 0, sizeof(*choice));
-    if (!has_lock(mpm)) {
+    if (wanted && is_exclusive(wanted)) {
+        return choose_exclusive(choice, pconf, wanted);
+    }
+    if (means_of(mpm) == MPM_NOTHING) {
         choice->why = apr_psprintf(pconf, "%s takes none", mpm);
     }
-    else if (!wanted || strcmp(wanted->name, "auto") == 0) {
-        choose_automatically(choice, pconf);
-    }
-    else if (strcmp(wanted->name, "default") == 0) {
+    else if (wanted && strcmp(wanted->name, "default") == 0) {
         choice->why = "as configured";
+    }
+    else if (means_of(mpm) == MPM_EXCLUSIVE) {
+        choose_exclusive_or_none(choice, pconf);
+    }
+    else if (!wanted || strcmp(wanted->name, "auto") == 0) {
+        choose_lock(choice, pconf);
     }
     else {
         return choose_by_name(choice, pconf, wanted);

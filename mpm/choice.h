@@ -27,6 +27,7 @@
 
 typedef struct {
     const accept_lock_provider_t *provider; /* NULL: the MPM keeps its own */
+    int is_exclusive;                       /* no lock: one is woken */
     const char *argument;                   /* of the provider */
     int is_asked_for;                       /* by name: no other will do */
     const char *why;                        /* for people */

@@ -40,14 +40,17 @@ my @wrong = (
     [ "$line futex2"         => qr/$line: 'futex2' is not known; $legal/ ],
     [ "$line \"\""           => qr/$line: no mechanism is given; $legal/ ],
     [ "$line exclusive"      =>
-            qr/$line: 'exclusive' is not available.*$legal/ ],
+            qr/$line exclusive on .*: MPM \w+ cannot be exclusive; $legal$/m ],
+    [ "$line exclusive event worker" =>
+            qr/$line: MPM worker cannot be exclusive; $legal$/m ],
+    [ "$line exclusive:/tmp" => qr/$line: 'exclusive:.*: exclusive takes no/ ],
     [ "$line futex:/tmp"     => qr/$line: 'futex:\/tmp': futex takes no path/ ],
     [ "$line auto:/tmp"      => qr/$line: 'auto:\/tmp': auto takes no path/ ],
     [ "$line fcntl:"         => qr/$line: 'fcntl:': the path is missing/ ],
     [ "$line futex prefrok"  =>
             qr/'prefrok' is not known; legal are prefork, worker, event/ ],
     [ "$line futex event"    =>
-            qr/$line: MPM event takes no .*; legal are default, auto/ ],
+            qr/MPM event takes no .*; legal are default, auto, exclusive/ ],
     [ "$line fcntl prefork event" =>
             qr/$line: MPM event takes no accept lock/ ],
     [ "$line futex\n$line fcntl" =>

@@ -70,8 +70,14 @@ my @servers = (
 
 if (!$takes) {
     # it registers no mutex of that type, and cannot be named for a lock
-    @choices = map { [ $_->[0] => qr/^the MPM's own \((?:event|SigDefer)/ ] }
+    $auto    = qr/^exclusive \(auto: it works here\)$/;
+    @choices = map { [ $_->[0] => $_->[0] =~ /Default|Off/ ? $_->[1] : $auto ] }
         grep { $_->[0] !~ /mpm-accept|event/ } @choices;
+    push @choices, map {
+        [ "SigDeferAcceptLock $_" => qr/^exclusive \(as configured\)$/ ]
+    } 'exclusive', 'exclusive event', "exclusive event\nMutex fcntl";
+    push @choices, [ 'SigDeferAcceptLock default event' => $own ],
+        [ 'SigDeferAcceptLock auto event' => $auto ];
     @servers = ();
 }
 

@@ -28,9 +28,6 @@ use SigDeferTest;
 use AcceptTest;
 use Apache::Test '-withtestmore';
 
-use IO::Select ();
-use POSIX      ();
-
 use constant DEATHS => 2;
 
 my @rows = (
@@ -55,13 +52,13 @@ for my $row (@rows) {
 
     is lock_name($server), expected($mechanism, $listeners),
         "$who: the MPM has it";
-    my $load = load($server);
+    my $load = start_load($server);
     for my $signal (qw(HUP USR1)) {
         $server->restart($signal);
         is lock_name($server), expected($mechanism, $listeners),
             "$who: and after $signal";
     }
-    my ($answered, @failed) = finish($load);
+    my ($answered, @failed) = finish_load($load);
     cmp_ok $answered, '>', 0, "$who: requests were answered";
     is "@failed", '', "$who: none was lost";
     is recoveries($server), 0, "$who: nobody has died with it";
@@ -85,41 +82,6 @@ sub expected {
     return $listeners == 1 ? 'none'
         : $mechanism eq 'auto' ? 'futex'
         :                        $mechanism;
-}
-
-# Requests on all ports, from a process of its own, until a pipe is closed: a
-# signal would end a request, too.
-sub load {
-    my ($server) = @_;
-
-    pipe my $until, my $stop or die "pipe: $!\n";
-    my $pid = open my $out, '-|';
-
-    defined $pid or die "fork: $!\n";
-    if ($pid) {
-        return { stop => $stop, out => $out };
-    }
-    close $stop;
-    my ($answered, @failed) = (0);
-
-    while (!IO::Select->new($until)->can_read(0)) {
-        for my $port ($server->ports) {
-            eval { fetch('/index.html', $port) }
-                ? $answered++
-                : push @failed, $@;
-        }
-    }
-    syswrite STDOUT, join '', "$answered\n", @failed;
-    POSIX::_exit(0);
-}
-
-sub finish {
-    my ($load) = @_;
-
-    close $load->{stop};
-    chomp(my @lines = readline $load->{out});
-    close $load->{out};
-    return @lines;
 }
 
 sub left_files {

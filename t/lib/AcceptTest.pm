@@ -17,6 +17,8 @@
 #
 #     my $server = accept_server(listeners => 8, conf => '...');
 #     my $pid    = holder($server);
+#     my $load   = start_load($server);
+#     my ($answered, @failed) = finish_load($load);
 #
 # Who holds the lock waits in poll(), all others for the lock.
 
@@ -26,13 +28,15 @@ use strict;
 use warnings;
 
 use Exporter    qw(import);
+use IO::Select  ();
+use POSIX       ();
 use Test::More  ();
 use Time::HiRes ();
 
 use SigDeferTest;
 
-our @EXPORT = qw(accept_server answers_on_all holder lock_name
-    need_accept_lock recoveries);
+our @EXPORT = qw(accept_server answers_on_all finish_load holder lock_name
+    need_accept_lock recoveries start_load waits_in);
 
 use constant CHILDREN => 4;
 
@@ -60,14 +64,15 @@ sub accept_server {
             . ":debug\n" . ($arg{conf} // ''));
 }
 
-# For connections; the main thread of a threaded MPM waits in another poll.
-sub waits_in_epoll {
-    my ($pid) = @_;
-    return scalar grep { PrivateHttpd::slurp($_) =~ /epoll|ep_poll/ }
+# Threads that wait in that function of the kernel.
+sub waits_in {
+    my ($pid, $function) = @_;
+    return scalar grep { PrivateHttpd::slurp($_) =~ $function }
         glob "/proc/$pid/task/*/wchan";
 }
 
-# Once all children wait, one of them for connections.
+# Once all children wait, one of them for connections; the main thread of a
+# threaded MPM waits in another poll.
 sub holder {
     my ($server) = @_;
     my @holders;
@@ -75,7 +80,7 @@ sub holder {
     wait_until(10, sub {
         my @pids = $server->child_pids;
 
-        @holders = grep { eval { waits_in_epoll($_) } } @pids;
+        @holders = grep { eval { waits_in($_, qr/e(?:p_)?poll/) } } @pids;
         return @pids >= CHILDREN && @holders == 1;
     }) or die "holders: @holders of ", join(' ', $server->child_pids), "\n";
     return $holders[0];
@@ -107,6 +112,42 @@ sub answers_on_all {
 
     return Test::More::ok(!@failed && $took < $seconds, $what)
         || Test::More::diag("failed on ports: @failed; took $took s");
+}
+
+# Requests on all ports, from a process of its own, until a pipe is closed: a
+# signal would end a request, too.
+sub start_load {
+    my ($server) = @_;
+
+    pipe my $until, my $stop or die "pipe: $!\n";
+    my $pid = open my $out, '-|';
+
+    defined $pid or die "fork: $!\n";
+    if ($pid) {
+        return { stop => $stop, out => $out };
+    }
+    close $stop;
+    my ($answered, @failed) = (0);
+
+    while (!IO::Select->new($until)->can_read(0)) {
+        for my $port ($server->ports) {
+            eval { fetch('/index.html', $port) }
+                ? $answered++
+                : push @failed, $@;
+        }
+    }
+    syswrite STDOUT, join '', "$answered\n", @failed;
+    POSIX::_exit(0);
+}
+
+# How many were answered, and what was said of each that was not.
+sub finish_load {
+    my ($load) = @_;
+
+    close $load->{stop};
+    chomp(my @lines = readline $load->{out});
+    close $load->{out};
+    return @lines;
 }
 
 1;

@@ -76,7 +76,7 @@ is $line{SigDeferReapChildren}, 'Idle',     'another one';
 is $line{SigDeferHold},         'On',       'the default of another';
 is $line{SigDeferSignals}, 'HUP USR2 TERM', 'what is deferred besides';
 is $line{SigDeferMPM},          $mpm,       'the MPM';
-like $line{SigDeferAcceptLock}, $locks ? qr/^futex \(auto/ : qr/event takes none/,
+like $line{SigDeferAcceptLock}, $locks ? qr/^futex \(auto/ : qr/^exclusive \(auto/,
     'the accept lock, and why';
 is $line{SigDeferBinding}, 'works here', 'and whether httpd can be bound';
 

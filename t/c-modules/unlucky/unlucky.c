@@ -18,6 +18,7 @@
  *     lock       pthread_mutex_trylock(), with which waiting for pthread's lock
  *                begins, after 100 calls in a process, for ever
  *     memory     shared memory of 40 KiB or more
+ *     accept     accept4(), for ever, for whoever removes the file UNLUCKY_TRAP
  */
 
 #include <dlfcn.h>
@@ -28,6 +29,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define CALLS 100
 #define MOST_MEMORY ((size_t)40 * 1024)
@@ -114,4 +117,18 @@ void *mmap(void *address, size_t length, int protection, int flags, int fd,
         return MAP_FAILED;
     }
     return stock(address, length, protection, flags, fd, offset);
+}
+
+int accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
+{
+    typedef int accept4_t(int, struct sockaddr *, socklen_t *, int);
+    accept4_t *stock = (accept4_t *)dlsym(RTLD_NEXT, "accept4");
+    const char *trap = getenv("UNLUCKY_TRAP");
+
+    if (is_unlucky("accept") && trap && unlink(trap) == 0) {
+        for (;;) {
+            pause();
+        }
+    }
+    return stock(fd, address, size, flags);
 }
