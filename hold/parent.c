@@ -163,8 +163,10 @@ static int keep_deadlines(uint64_t now)
 /* With which one, on a stock httpd: the graceful one stands for it. */
 static int hard_signal(int signo)
 {
-    return retained->stop_asked ? SIGTERM
-                                : retained->restart_asked ? SIGHUP : signo;
+    if (retained->stop_asked) {
+        return SIGTERM;
+    }
+    return retained->restart_asked ? SIGHUP : signo;
 }
 
 /* kill(), as httpd calls it. */

@@ -595,11 +595,12 @@ static void threads_in_front(void)
     with_all(thread_scope);
 }
 
+static atomic_int refused_turns;
+
 static void *take_turns(void *arg)
 {
     const struct timespec moment = { 0, 500000 };
     accept_lock_t *lock = arg;
-    intptr_t failed = 0;
     unsigned how;
     int i;
 
@@ -609,10 +610,10 @@ static void *take_turns(void *arg)
             accept_lock_release(lock);
         }
         else {
-            failed++;
+            atomic_fetch_add(&refused_turns, 1);
         }
     }
-    return (void *)failed;
+    return NULL;
 }
 
 /* Threads of this process take turns, half of them with either lock; how many
@@ -621,19 +622,14 @@ static void *take_turns(void *arg)
 static int use_both(accept_lock_t *one, accept_lock_t *other)
 {
     pthread_t threads[THREADS];
-    intptr_t failed = 0;
     int i;
 
+    atomic_store(&refused_turns, 0);
     for (i = 0; i < THREADS; i++) {
         pthread_create(&threads[i], NULL, take_turns, i % 2 ? one : other);
     }
-    for (i = 0; i < THREADS; i++) {
-        void *of_thread;
-
-        pthread_join(threads[i], &of_thread);
-        failed += (intptr_t)of_thread;
-    }
-    return (int)failed;
+    join(threads);
+    return atomic_load(&refused_turns);
 }
 
 static void cross(subject_t *s)
