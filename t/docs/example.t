@@ -121,7 +121,7 @@ sub accept_lock {
 
     like +(configtest($conf, options => '-D DUMP_SIGDEFER'))[1],
         mpm() eq 'event'
-        ? qr/^SigDeferAcceptLock: the MPM's own \(event takes none\)/m
+        ? qr/^SigDeferAcceptLock: exclusive \(auto/m
         : qr/^SigDeferAcceptLock: yielding \(as configured\)$/m,
         'a lock of one\'s own can be configured';
     like +(configtest("$conf\nSigDeferAcceptLock nosuch"))[1],

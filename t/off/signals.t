@@ -25,7 +25,8 @@ use Apache::Test '-withtestmore';
 
 my %servers = (
     stock => { sigdefer => 0 },
-    on    => {},
+    # exclusive, which event has, is told of deaths: see mpm/exclusive.c
+    on    => { conf => 'SigDeferAcceptLock default' },
     off   => { conf => 'SigDefer Off' },
 );
 my @masks = qw(SigBlk SigIgn SigCgt);

@@ -104,7 +104,7 @@ is_deeply [ $page =~ /<th\b(?! scope="(?:row|col)")[^>]*>/g ], [],
     'all heads of tables have a scope';
 is_deeply [ grep { !/^(?:\?\w+|data:,)$/ } $page =~ /(?:src|href)="([^"]*)"/g ],
     [], 'nothing comes from outside';
-like $page, qr{<td>futex|<td>the MPM&#39;s own|<td>the MPM's own},
+like $page, qr{<td>(?:futex|exclusive|the MPM(?:&#39;|')s own)},
     'what is configured is on it';
 
 # --- on the page of mod_status ---
