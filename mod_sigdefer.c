@@ -296,6 +296,17 @@ static int after_mpm(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp,
     return OK;
 }
 
+/* An MPM that knows of us asks in its open_logs. */
+static const mpm_offer_t *sigdefer_mpm_offer(void)
+{
+    static mpm_offer_t offer;
+
+    offer.accept = accept_calls();
+    offer.hold_seconds = config.enabled && config.hold ? config.hold_seconds
+                                                       : 0;
+    return &offer;
+}
+
 /* -X runs the child's code in the parent, which needs no hold: its own signals
  * end its loop by ordinary code.
  */
@@ -721,9 +732,10 @@ static void register_hooks(apr_pool_t *p)
     /* what it starts there must find itself bound */
     static const char *const before[] = { "mod_cgid.c", NULL };
     static const char *const mpms[] = { "prefork.c", "worker.c", "event.c",
-                                        NULL };
+                                        "threaded.c", NULL };
 
     APR_REGISTER_OPTIONAL_FN(sigdefer_api);
+    APR_REGISTER_OPTIONAL_FN(sigdefer_mpm_offer);
     accept_lock_provider_register(p);
     status_register_hooks();
 

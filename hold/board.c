@@ -39,14 +39,6 @@ typedef struct {
 
 static board_t *board;
 
-uint64_t hold_clock(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
-}
-
 static struct timespec time_of(uint64_t ms)
 {
     struct timespec time;

@@ -15,6 +15,7 @@
  * @file hold/hold.h
  * @brief The hold: nothing that is being served is cut by a restart or stop.
  *
+ * clock.c      The time that all deadlines are in.
  * board.c      What parent and children tell each other in shared memory.
  * parent.c     When children go: restarts and stops are carried out gracefully,
  *              with a deadline, and no busy child gets a signal before it.
@@ -33,6 +34,11 @@
 #include "httpd.h"
 #include "http_config.h"
 #include "scoreboard.h"
+
+/* ---- The clock --------------------------------------------------------- */
+
+/** Milliseconds, CLOCK_MONOTONIC.  AS-safe. */
+uint64_t hold_clock(void);
 
 /* ---- The board --------------------------------------------------------- */
 
@@ -115,9 +121,6 @@ void hold_board_report(server_rec *s, int hold_seconds);
 
 /** The child has gone; logged if it had to be killed. */
 void hold_board_free(server_rec *s, pid_t pid);
-
-/** Milliseconds, CLOCK_MONOTONIC.  AS-safe. */
-uint64_t hold_clock(void);
 
 /**
  * Set a timer of CLOCK_MONOTONIC.  AS-safe.

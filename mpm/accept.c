@@ -19,6 +19,9 @@
  *
  * With one listener prefork and worker make no mutex and take none.
  *
+ * "threaded" is an MPM of ours: it asks for the same functions, see
+ * mpm/offer.h, and nothing is re-pointed.
+ *
  * A lock belongs to a generation and a bucket of listeners.  Children of older
  * generations use theirs after a restart, and the kernel recovers a lock only
  * where it is mapped.  So each has a pool of its own, a child of the process's,
@@ -28,7 +31,8 @@
  * error of the lock, so it is told that it has the lock; it looks whether it is
  * to go before it waits for a connection, and releases what it does not have.
  * worker leaves quietly on an error once its listener may exit, and says when:
- * it wakes its pollset then, and signals the thread afterwards.
+ * it wakes its pollset then, and signals the thread afterwards.  threaded says
+ * so itself.
  */
 
 #include <unistd.h>
@@ -96,12 +100,13 @@ static struct {
     const choice_t *choice;
     const char *unbound;       /* what could not be bound, and why */
     apr_array_header_t *pairs; /* of pair_t; NULL: not bound */
-    int is_worker;
-    int is_making; /* the MPM's open_logs runs */
+    int asks;                  /* the MPM, for accept_calls() */
+    int is_threaded;           /* leaves on an error of the lock */
+    int is_making;             /* the MPM's open_logs runs */
 } pass;
 
-/* Of the child.  Only one of its threads takes the lock: the main thread in
- * prefork, the listener in worker.
+/* Of the child.  Only one of its threads at a time takes the lock: the main
+ * thread in prefork, the listener in worker, the leader in threaded.
  */
 static struct {
     pair_t pair; /* r/o after child_init */
@@ -329,7 +334,7 @@ static apr_status_t bound_child_init(apr_proc_mutex_t **mutex, const char *file,
 static int is_stopping(void)
 {
     return child.is_stopped
-           || (!pass.is_worker
+           || (!pass.is_threaded
                && (child.mpm->mpm_state == AP_MPMQ_STOPPING
                    || child.mpm->shutdown_pending
                    || child.mpm->restart_pending));
@@ -360,7 +365,7 @@ static apr_status_t bound_lock(apr_proc_mutex_t *mutex)
                 "died");
         }
     }
-    return rv == EINTR && !pass.is_worker ? APR_SUCCESS : rv;
+    return rv == EINTR && !pass.is_threaded ? APR_SUCCESS : rv;
 }
 
 /* apr_proc_mutex_unlock() */
@@ -426,7 +431,7 @@ static apr_status_t bind_mpm(const module *mpm, const char **failed)
     int is_builtin = bind_same_object(mpm, (const void *)ap_mpm_query);
     apr_status_t rv = bind_imports(mpm, of_all, failed);
 
-    if (rv == APR_SUCCESS && pass.is_worker) {
+    if (rv == APR_SUCCESS && pass.is_threaded) {
         rv = bind_imports(mpm, of_worker, failed);
     }
     if (rv == APR_SUCCESS) {
@@ -454,6 +459,26 @@ static int is_ours(const choice_t *choice)
     return choice->provider || choice->is_exclusive;
 }
 
+/* For accept_calls(). */
+static void take_stock(void)
+{
+    stock.ap_create = ap_proc_mutex_create;
+    stock.create = apr_proc_mutex_create;
+    stock.child_init = apr_proc_mutex_child_init;
+    stock.lock = apr_proc_mutex_lock;
+    stock.unlock = apr_proc_mutex_unlock;
+    stock.name = apr_proc_mutex_name;
+}
+
+const mpm_accept_calls_t *accept_calls(void)
+{
+    static const mpm_accept_calls_t calls = { bound_ap_create, bound_child_init,
+                                              bound_lock,      bound_unlock,
+                                              bound_name,      accept_stop };
+
+    return pass.pairs && pass.asks ? &calls : NULL;
+}
+
 void accept_bind(apr_pool_t *pconf, server_rec *s, const choice_t *choice)
 {
     const module *worker = ap_find_linked_module("worker.c");
@@ -461,19 +486,25 @@ void accept_bind(apr_pool_t *pconf, server_rec *s, const choice_t *choice)
     const module *mpm = worker ? worker : ap_find_linked_module("prefork.c");
     const char *failed = "";
     char text[120];
-    apr_status_t rv;
+    apr_status_t rv = APR_SUCCESS;
 
     memset(&pass, 0, sizeof(pass));
     pass.parent = getpid();
     pass.server = s;
     pass.choice = choice;
-    pass.is_worker = worker != NULL;
+    pass.asks = strcmp(ap_show_mpm(), "threaded") == 0;
+    pass.is_threaded = worker || pass.asks;
     if (!choice || !is_ours(choice)) {
         return;
     }
     apr_pool_cleanup_register(pconf, NULL, undo, apr_pool_cleanup_null);
-    rv = choice->is_exclusive ? exclusive_bind(event, &failed)
-                              : bind_mpm(mpm, &failed);
+    if (pass.asks) {
+        take_stock();
+    }
+    else {
+        rv = choice->is_exclusive ? exclusive_bind(event, &failed)
+                                  : bind_mpm(mpm, &failed);
+    }
     if (rv == APR_SUCCESS) {
         if (!choice->is_exclusive) {
             pass.pairs = apr_array_make(pconf, 1, sizeof(pair_t));

@@ -25,6 +25,7 @@
 
 #include "mpm/accept_stats.h"
 #include "mpm/choice.h"
+#include "mpm/offer.h"
 
 /**
  * Have the MPM take a lock of ours for its accept mutex.  Where that cannot be
@@ -35,6 +36,12 @@
  * open_logs.  Nothing else may be bound yet.
  */
 void accept_bind(apr_pool_t *pconf, server_rec *s, const choice_t *choice);
+
+/**
+ * What an MPM calls that asks for it, after accept_bind().
+ * @return NULL: its own
+ */
+const mpm_accept_calls_t *accept_calls(void);
 
 /**
  * The MPM's open_logs begins, and has ended: what it makes between the two is

@@ -63,6 +63,7 @@ static const struct {
     { "prefork", MPM_LOCK },
     { "worker", MPM_LOCK },
     { "event", MPM_EXCLUSIVE },
+    { "threaded", MPM_LOCK },
 };
 
 #define MPMS (sizeof(mpms) / sizeof(mpms[0]))
@@ -152,7 +153,7 @@ static const char *check_mpm(cmd_parms *cmd, const char *text,
     if (!wanted->mpm) {
         return apr_psprintf(cmd->pool,
                             "%s: MPM '%s' is not known; legal are prefork, "
-                            "worker, event",
+                            "worker, event, threaded",
                             cmd->cmd->name, text);
     }
     if (is_exclusive(wanted) && means_of(wanted->mpm) != MPM_EXCLUSIVE) {

@@ -48,7 +48,7 @@ my @wrong = (
     [ "$line auto:/tmp"      => qr/$line: 'auto:\/tmp': auto takes no path/ ],
     [ "$line fcntl:"         => qr/$line: 'fcntl:': the path is missing/ ],
     [ "$line futex prefrok"  =>
-            qr/'prefrok' is not known; legal are prefork, worker, event/ ],
+            qr/'prefrok' is not known; legal are prefork, worker, event, threaded/ ],
     [ "$line futex event"    =>
             qr/MPM event takes no .*; legal are default, auto, exclusive/ ],
     [ "$line fcntl prefork event" =>
