@@ -30,6 +30,11 @@ ENGINE := $(wildcard sigdefer/*.c)
 LOCKS  := $(filter-out accept_lock/provider.c,$(wildcard accept_lock/*.c))
 GLUE   := mod_sigdefer.c accept_lock/provider.c \
           $(wildcard hold/*.c mpm/*.c status/*.c)
+# An MPM of our own, and what it shares with the module.
+MPM_ONLY    := $(wildcard mpm_threaded/*.c)
+MPM_HEADERS := $(wildcard mpm_threaded/*.h)
+MPM_SHARED  := hold/cgid.c hold/clock.c hold/listeners.c mpm/bind.c \
+               mpm/listeners.c mpm/retained.c
 HEADERS := mod_sigdefer.h \
            $(wildcard sigdefer/*.h accept_lock/*.h hold/*.h mpm/*.h \
                       status/*.h)
@@ -40,18 +45,19 @@ LOCK_TESTS := $(patsubst accept_lock/test/%.c,$(BUILD)/test/%, \
 PROBES := $(BUILD)/t/mod_probe_linked.so $(BUILD)/t/mod_probe_soft.so
 UNLUCKY := $(BUILD)/t/unlucky.so
 MODULE := $(BUILD)/mod_sigdefer.so
+THREADED := $(BUILD)/mod_mpm_threaded.so
 BENCHES := sections locks handover cost accept restart
 
 .PHONY: all help deps run demo test model check-intree lint sanitize bench \
         soak install uninstall deb check-deb intree clean \
         $(BENCHES:%=bench-%)
 
-all: deps-build $(MODULE)
+all: deps-build $(MODULE) $(THREADED)
 
 help:
 	@sed -n 's/^#: //p' $(MAKEFILE_LIST)
 
-#: make                 build/mod_sigdefer.so
+#: make                 build/mod_sigdefer.so and build/mod_mpm_threaded.so
 #: make deps            install what all of the targets need (Debian)
 #: make run             a private httpd with the module; PORT=8080 MPM=prefork
 #: make demo            restarts under load, with and without the module
@@ -65,9 +71,9 @@ help:
 #: make bench-cost      what the module costs when nothing happens
 #: make bench-locks     what a lock costs, ours beside APR's and libc's
 #: make bench-handover  how a lock is handed over that is held for long
-#: make bench-accept    what the accept locks cost in the server
+#: make bench-accept    what the accept locks cost in the server; our MPM
 #: make bench-restart   what restarts lose, with and without the module
-#: make soak            1,000 restarts under load: is anything left over?
+#: make soak            1,500 restarts under load: is anything left over?
 #: make install         into the httpd that apxs belongs to
 #: make uninstall       what make install has installed
 #: make deb             Debian packages, in build/deb
@@ -90,16 +96,21 @@ $(LOCKS:%.c=$(BUILD)/%.o): $(BUILD)/%.o: %.c $(HEADERS)
 	@mkdir -p $(@D)
 	$(CC) $(PLUGIN) $(APR_INC) $(CFLAGS) -c -o $@ $<
 
-$(GLUE:%.c=$(BUILD)/%.o): $(BUILD)/%.o: %.c $(HEADERS)
+$(patsubst %.c,$(BUILD)/%.o,$(GLUE) $(MPM_ONLY)): $(BUILD)/%.o: %.c $(HEADERS)
 	@mkdir -p $(@D)
 	$(CC) $(PLUGIN) $(HTTPD_WARN) $(HTTPD_INC) $(CFLAGS) -c -o $@ $<
 
 # what compiles needs what is installed first, also under make -j
 OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(ENGINE) $(LOCKS) $(GLUE))
+MPM_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(MPM_ONLY) $(MPM_SHARED))
 
-$(OBJECTS): | deps-build
+$(sort $(OBJECTS) $(MPM_OBJECTS)): | deps-build
+$(MPM_ONLY:%.c=$(BUILD)/%.o): $(MPM_HEADERS)
 
 $(MODULE): $(OBJECTS)
+	$(CC) $(SHARED) $(LDFLAGS) -o $@ $^ -pthread -ldl
+
+$(THREADED): $(MPM_OBJECTS)
 	$(CC) $(SHARED) $(LDFLAGS) -o $@ $^ -pthread -ldl
 
 # ---- Installing it -------------------------------------------------------
@@ -121,7 +132,7 @@ $(BUILD)/sigdefer.conf: httpd.conf.sample
 
 install: all $(MODS)
 	install -d "$(DESTDIR)$(LIBEXECDIR)" "$(DESTDIR)$(INCLUDEDIR)"
-	install -m 644 $(MODULE) "$(DESTDIR)$(LIBEXECDIR)"
+	install -m 644 $(MODULE) $(THREADED) "$(DESTDIR)$(LIBEXECDIR)"
 	install -m 644 mod_sigdefer.h "$(DESTDIR)$(INCLUDEDIR)"
 	if test -d "$(SYSCONFDIR)/mods-available"; then \
 	    install -d "$(DESTDIR)$(SYSCONFDIR)/mods-available" && \
@@ -131,6 +142,7 @@ install: all $(MODS)
 # a module that is enabled and not there keeps httpd from starting
 uninstall:
 	rm -f "$(DESTDIR)$(LIBEXECDIR)/mod_sigdefer.so" \
+	      "$(DESTDIR)$(LIBEXECDIR)/mod_mpm_threaded.so" \
 	      "$(DESTDIR)$(INCLUDEDIR)/mod_sigdefer.h" \
 	      "$(DESTDIR)$(SYSCONFDIR)"/mods-enabled/sigdefer.load \
 	      "$(DESTDIR)$(SYSCONFDIR)"/mods-enabled/sigdefer.conf \
@@ -165,10 +177,10 @@ $(DEMO): demo/mod_sigdefer_demo.c mod_sigdefer.h
 	@mkdir -p $(@D)
 	$(CC) $(PLUGIN) $(HTTPD_WARN) $(HTTPD_INC) $(CFLAGS) $(SHARED) -o $@ $<
 
-run: deps-build deps-demo $(MODULE) $(DEMO)
+run: deps-build deps-demo $(MODULE) $(THREADED) $(DEMO)
 	@demo/run --port $(PORT) --mpm $(MPM)
 
-demo: deps-build deps-demo $(MODULE) $(BUILD)/bench/load
+demo: deps-build deps-demo $(MODULE) $(THREADED) $(BUILD)/bench/load
 	@demo/restart --mpm $(MPM)
 
 # ---- Tests ---------------------------------------------------------------
@@ -194,14 +206,14 @@ $(UNLUCKY): t/c-modules/unlucky/unlucky.c
 	@mkdir -p $(@D)
 	$(CC) $(COMMON) -fPIC $(CFLAGS) $(SHARED) -o $@ $< -ldl
 
-test: deps-build deps-test $(MODULE) $(MODS) $(PROBES) $(UNLUCKY) $(TESTS) \
+test: deps-build deps-test $(MODULE) $(THREADED) $(MODS) $(PROBES) $(UNLUCKY) $(TESTS) \
       $(LOCK_TESTS)
 	@t/run $(TESTS) $(LOCK_TESTS) $(wildcard sigdefer/test/*.t docs/test/*.t)
 
 model: deps-model
 	@accept_lock/model/check
 
-check-intree: deps-build deps-test deps-intree $(PROBES)
+check-intree: deps-build deps-test deps-intree $(THREADED) $(PROBES)
 	@scripts/check-intree
 
 lint: deps-build deps-lint
@@ -252,18 +264,19 @@ bench-locks: deps-build deps-bench $(BUILD)/bench/locks
 bench-handover: deps-build deps-bench $(CONTESTS)
 	@bench/handover.pl
 
-bench-accept: deps-build deps-bench $(MODULE) $(BUILD)/bench/load \
+bench-accept: deps-build deps-bench $(MODULE) $(THREADED) $(BUILD)/bench/load \
               $(BUILD)/bench/locks
 	@bench/accept.pl --check
+	@bench/mpms.pl --check
 
 bench-cost: deps-build deps-bench $(MODULE) $(BUILD)/bench/load \
             $(BUILD)/bench/mod_reads.so
 	@bench/cost.pl --check
 
-bench-restart: deps-build deps-bench $(MODULE) $(BUILD)/bench/load
+bench-restart: deps-build deps-bench $(MODULE) $(THREADED) $(BUILD)/bench/load
 	@bench/restart.pl --check
 
 bench: $(BENCHES:%=bench-%)
 
-soak: deps-build deps-demo $(MODULE) $(BUILD)/bench/load
+soak: deps-build deps-demo $(MODULE) $(THREADED) $(BUILD)/bench/load
 	@bench/soak.pl

@@ -16,7 +16,7 @@
 #
 #     my $httpd = PrivateHttpd->new(
 #         name     => 'run',            # ServerRoot is build/run
-#         mpm      => 'prefork',        # or worker, event
+#         mpm      => 'prefork',        # or worker, event, threaded
 #         port     => 8080,             # on 127.0.0.1
 #         modules  => ['lua', 'php', 'x=/path/mod_x.so'],
 #         sigdefer => '/path/mod_sigdefer.so',    # or undef: stock; if it is
@@ -132,8 +132,8 @@ sub new {
     defined $self->{port} && $self->{port} =~ /^\d+$/
         && $self->{port} >= 1 && $self->{port} <= 65535
         or die "PrivateHttpd: port must be a number from 1 to 65535\n";
-    $self->{mpm} =~ /^(?:prefork|worker|event)$/
-        or die "PrivateHttpd: MPM must be prefork, worker or event,"
+    $self->{mpm} =~ /^(?:prefork|worker|event|threaded)$/
+        or die "PrivateHttpd: MPM must be prefork, worker, event or threaded,"
         . " not '$self->{mpm}'\n";
     $self->{httpd}    = find_httpd();
     $self->{builtin}  = builtin_modules($self->{httpd});
@@ -325,6 +325,9 @@ sub sigdefer_line {
     return $file ? $self->load_line("sigdefer=$file") : '';
 }
 
+# The MPM of ours, which is not where httpd's modules are.
+sub threaded_module { return "$REPO/build/mod_mpm_threaded.so" }
+
 sub load_line {
     my ($self, $module) = @_;
     my ($name, $file) = $module =~ /^(\w+)=(.+)$/;
@@ -335,7 +338,11 @@ sub load_line {
     my $builtin = $module =~ /^mpm_(\w+)$/ ? $1 : $module;
     return '' if $self->{builtin}{$builtin};
     my $dir = $self->module_dir;
-    if ($module eq 'php') {
+    if ($module eq 'mpm_threaded') {
+        ($name, $file) = ($module, threaded_module());
+        -e $file or die "$file is missing: make it first\n";
+    }
+    elsif ($module eq 'php') {
         ($file) = reverse sort glob "$dir/libphp*.so";
         $file or die "mod_php is not installed in $dir\n";
         $name = $file =~ /libphp(7)\.so$/ ? "php$1" : 'php';
