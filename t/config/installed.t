@@ -29,7 +29,8 @@ my $destdir = File::Temp->newdir('sigdefer-XXXXXX', TMPDIR => 1);
 my $apxs    = Apache::Test::vars('apxs');
 my ($lib, $include, $conf) = map { "$destdir" . `$apxs -q $_` =~ s/\n//r }
     qw(LIBEXECDIR INCLUDEDIR SYSCONFDIR);
-my @files = ("$lib/mod_sigdefer.so", "$include/mod_sigdefer.h");
+my @files = ("$lib/mod_sigdefer.so", "$lib/mod_mpm_threaded.so",
+    "$include/mod_sigdefer.h");
 
 # Debian's way of enabling modules
 my $available = "$conf/mods-available";

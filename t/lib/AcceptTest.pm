@@ -13,14 +13,15 @@
 
 
 # What the tests of accept locks have in common: a server with several children
-# in prefork and worker alike, and who of them holds the lock.
+# in the MPMs that have one alike, and who of them holds the lock.
 #
 #     my $server = accept_server(listeners => 8, conf => '...');
 #     my $pid    = holder($server);
 #     my $load   = start_load($server);
 #     my ($answered, @failed) = finish_load($load);
 #
-# Who holds the lock waits in poll(), all others for the lock.
+# Who holds the lock waits in epoll_wait() for connections, all others for the
+# lock.
 
 package AcceptTest;
 
@@ -40,12 +41,14 @@ our @EXPORT = qw(accept_server answers_on_all finish_load holder lock_name
 
 use constant CHILDREN => 4;
 
+my $THREADS = "ServerLimit 16\nThreadLimit 2\nThreadsPerChild 2\n"
+    . "MaxRequestWorkers 8\nStartServers " . CHILDREN . "\n"
+    . "MinSpareThreads 8\nMaxSpareThreads 10\n";
 my %PROCESSES = (
-    prefork => "MinSpareServers " . CHILDREN . "\n",
-    worker  => "ServerLimit 16\nThreadLimit 2\nThreadsPerChild 2\n"
-        . "MaxRequestWorkers 8\nStartServers " . CHILDREN . "\n"
-        . "MinSpareThreads 8\nMaxSpareThreads 10\n",
-    event => '',
+    prefork  => "MinSpareServers " . CHILDREN . "\n",
+    worker   => $THREADS,
+    event    => '',
+    threaded => $THREADS,
 );
 
 # For the plan.

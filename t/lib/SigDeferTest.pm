@@ -56,7 +56,7 @@ use TestServer   ();
 
 our @EXPORT = qw(children_of configtest error_log fetch has_php installed
     is_builtin is_running languages module_file mpm need_child_signals
-    need_modules need_sigdefer no_crash port probe proc_status replaced server
+    need_modules need_sigdefer need_threaded no_crash port probe proc_status replaced server
     variants wait_until);
 
 use constant {
@@ -112,6 +112,12 @@ sub need_child_signals {
     return need_sigdefer(
         { 'TERM means nothing to a child of a threaded MPM' =>
                 mpm() eq 'prefork' }, @_);
+}
+
+# For the plan of a test of the MPM that is ours.
+sub need_threaded {
+    return Apache::Test::need(
+        { 'this MPM is one of httpd itself' => mpm() eq 'threaded' }, @_);
 }
 
 sub has_php {

@@ -42,8 +42,9 @@ my $THREADED = "ServerLimit 16\nThreadLimit 2\nThreadsPerChild 2\n"
 my %PROCESSES = (
     prefork => "ServerLimit 16\nMinSpareServers " . CHILDREN . "\n"
         . 'MaxSpareServers ' . 2 * CHILDREN . "\n",
-    worker => $THREADED,
-    event  => $THREADED,
+    worker   => $THREADED,
+    event    => $THREADED,
+    threaded => $THREADED,
 );
 
 sub status_server {

@@ -13,7 +13,7 @@
 
 
 # A signal that comes while a child is being set up, before the module has
-# installed itself or after, is not lost.  (In a threaded MPM TERM has no
+# installed itself or after, is not lost.  (In worker and event TERM has no
 # meaning for a child: its parent uses a pipe.)
 
 use strict;
@@ -24,8 +24,8 @@ use lib "$FindBin::Bin/../lib";
 use SigDeferTest;
 use Apache::Test '-withtestmore';
 
-my $threaded = mpm() ne 'prefork';
-my @signals  = $threaded ? qw(TERM) : qw(TERM USR1);
+my $deaf     = mpm() =~ /^(?:worker|event)$/;
+my @signals  = mpm() eq 'prefork' ? qw(TERM USR1) : qw(TERM);
 my @pauses   = qw(pause-before-init pause-after-init);
 
 plan tests => (2 * @signals + 1) * @pauses, need_sigdefer();
@@ -41,7 +41,7 @@ for my $pause (@pauses) {
         my ($pid) = ($log->wait_for($begins, 5) // '') =~ $begins;
         ok $pid, "$pause: there is a new child";
         kill $signal => $pid;
-        if ($threaded) {
+        if ($deaf) {
             $log->wait_for(qr/ $pid: $pause ends/, 5);
             is probe('linked', 'state', $server->port)->{pid}, $pid,
                 "$pause: $signal leaves it alone";

@@ -17,6 +17,8 @@
  *     setrobust  robust mutexes: as under some emulators
  *     lock       pthread_mutex_trylock(), with which waiting for pthread's lock
  *                begins, after 100 calls in a process, for ever
+ *     fork       processes, after two of httpd's own
+ *     thread     threads
  *     memory     shared memory of 40 KiB or more
  *     accept     accept4(), for ever, for whoever removes the file UNLUCKY_TRAP
  */
@@ -33,6 +35,7 @@
 #include <unistd.h>
 
 #define CALLS 100
+#define FORKS 2
 #define MOST_MEMORY ((size_t)40 * 1024)
 
 int fcntl(int fd, int cmd, ...);
@@ -102,6 +105,30 @@ int pthread_mutex_trylock(pthread_mutex_t *mutex)
         return EINVAL;
     }
     return stock(mutex);
+}
+
+pid_t fork(void)
+{
+    pid_t (*stock)(void) = (pid_t(*)(void))dlsym(RTLD_NEXT, "fork");
+    static int calls;
+
+    if (is_unlucky("fork") && ++calls > FORKS) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return stock();
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                   void *(*start)(void *), void *data)
+{
+    int (*stock)(pthread_t *, const pthread_attr_t *, void *(*)(void *),
+                 void *) = (int (*)(pthread_t *, const pthread_attr_t *,
+                                    void *(*)(void *),
+                                    void *))dlsym(RTLD_NEXT, "pthread_create");
+
+    return is_unlucky("thread") ? EAGAIN
+                                : stock(thread, attributes, start, data);
 }
 
 void *mmap(void *address, size_t length, int protection, int flags, int fd,
