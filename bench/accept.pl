@@ -29,9 +29,8 @@
 # many children as it makes at most by default, and "exclusive" besides.
 #
 # All servers of a row's MPM and number of listeners run at the same time, and
-# are asked in turn, in slices, forth and back; so what else the machine does
-# meets all.  Each of the --pairs rounds has new ones, in another order, and
-# serves --connections connections in each.  The ratio of two servers is that
+# are asked in turn.  Each of the --pairs rounds has new ones, in another order,
+# and serves --connections connections in each.  The ratio of two servers is that
 # within a round; what is shown is the median, and the lower end of the
 # interval that holds the true one with 95 % probability.
 #
@@ -50,10 +49,9 @@ use lib "$FindBin::Bin/lib", "$FindBin::Bin/../scripts";
 use BenchReport qw(print_table write_json median median_interval);
 use Contest qw(mechanisms);
 use Getopt::Long qw(GetOptions);
-use JSON::PP qw(decode_json);
-use List::Util qw(max min sum0);
+use List::Util qw(max min);
 use PrivateHttpd;
-use ServerCpu qw(cpu_seconds cpu_of_children);
+use ServerRound qw(server_round);
 
 my @COLUMNS = qw(mpm listeners mechanism by connections_per_s cpu_s_per_100k
     failed pairs ratio_median ratio_low95 cpu_ratio_median child_cpu_min
@@ -76,10 +74,8 @@ use constant {
 };
 
 use constant {
-    CLIENTS        => 8,
-    SLICES         => 4,
-    WARM_UP        => 400,
-    MOST_LISTENERS => 8,
+    CLIENTS           => 8,
+    LEAST_CONNECTIONS => 32,
 };
 
 # Connections served at a time: a process each, or processes of 16 threads.
@@ -102,17 +98,14 @@ sub main {
         'module=s', 'load=s', 'stock', 'check')
         && !@ARGV
         && $option{pairs} > 0
-        && $option{connections} >= SLICES * MOST_LISTENERS
+        && $option{connections} >= LEAST_CONNECTIONS
         or die "usage: see the head of $0\n";
     my %wanted = map { $_ => 1 } split /,/, $option{mpm};
     my ($unknown) = grep { !$WORKERS{$_} } keys %wanted;
     !defined $unknown or die "no such MPM: $unknown\n";
     -x $option{load} or die "$option{load} is missing: make it first\n";
 
-    # exit, not die, which HTTP::Tiny would catch: objects clean up.
-    for my $signal (qw(INT TERM HUP)) {
-        $SIG{$signal} = sub { warn "ended by SIG$signal\n"; exit 1 };
-    }
+    PrivateHttpd::exit_on(qw(INT TERM HUP));
 
     my @rows = map { measure(@$_) } grep { $wanted{ $_->[0] } } @CONFIGURATIONS;
     print_table(\@COLUMNS, \@rows);
@@ -204,25 +197,20 @@ sub ratios {
 
 sub run_round {
     my @cases   = @_;
-    my @running = map { { case => $_, httpd => start_server($_) } } @cases;
+    my @results = server_round(
+        load        => $option{load},
+        clients     => CLIENTS,
+        connections => $option{connections},
+        servers     => [map { server_of($_) } @cases],
+    );
 
-    for my $server (@running) {
-        ask($server, WARM_UP);
-        $server->{cpu}      = cpu_seconds($server->{httpd});
-        $server->{children} = { cpu_of_children($server->{httpd}) };
-    }
-    for my $slice (1 .. SLICES) {
-        $_->{seconds} += ask($_, $option{connections} / SLICES) for @running;
-        @running = reverse @running;
-    }
-    note_result($_) for @running;
-    $_->{httpd}->stop for @running;
+    note_result($_, shift @results) for @cases;
     return;
 }
 
-sub start_server {
+sub server_of {
     my ($case) = @_;
-    my ($by, $mechanism, $port, $mpm) = @$case{qw(by mechanism port mpm)};
+    my ($by, $mechanism, $mpm) = @$case{qw(by mechanism mpm)};
     my %lock = (
         ours   => "SigDeferAcceptLock $mechanism\n",
         module => "SigDeferAcceptLock default\n"
@@ -230,53 +218,28 @@ sub start_server {
         stock  => "Mutex $mechanism mpm-accept\n",
     );
     my $lock = $mechanism eq 'none' && $by ne 'module' ? '' : $lock{$by};
-    my $httpd = PrivateHttpd->new(
-        name     => "accept-$by-$mechanism",
-        mpm      => $mpm,
-        port     => $port,
-        workers  => $WORKERS{$mpm},
-        pages    => ["$FindBin::Bin/pages"],
-        sigdefer => $by eq 'stock' ? undef : $option{module},
-        conf     => "ExtendedStatus Off\n$lock"
-            . join('', map { "Listen 127.0.0.1:$_\n" }
-                $port + 1 .. $port + $case->{listeners} - 1),
-    );
-    return $httpd->start;
+
+    return {
+        name      => "accept-$by-$mechanism",
+        mpm       => $mpm,
+        port      => $case->{port},
+        listeners => $case->{listeners},
+        workers   => $WORKERS{$mpm},
+        pages     => ["$FindBin::Bin/pages"],
+        sigdefer  => $by eq 'stock' ? undef : $option{module},
+        conf      => "ExtendedStatus Off\n$lock",
+    };
 }
 
 sub note_result {
-    my ($server) = @_;
-    my ($case, $httpd, $children) = @$server{qw(case httpd children)};
-    my $cpu  = cpu_seconds($httpd) - $server->{cpu};
-    my %used = cpu_of_children($httpd);
-    my @used = map { $used{$_} - ($children->{$_} // 0) } keys %used;
-    my $mean = sum0(@used) / @used;
+    my ($case, $result) = @_;
 
-    push @{ $case->{rates} }, $option{connections} / $server->{seconds};
-    push @{ $case->{cpu} },   $cpu / $option{connections} * 100_000;
-    push @{ $case->{least} }, min(@used) / $mean;
-    push @{ $case->{most} },  max(@used) / $mean;
+    $case->{failed} += $result->{failed};
+    push @{ $case->{rates} }, $result->{rate};
+    push @{ $case->{cpu} },   $result->{cpu};
+    push @{ $case->{least} }, min(@{ $result->{children} });
+    push @{ $case->{most} },  max(@{ $result->{children} });
     return;
-}
-
-# A client program for each listener; the seconds that the slowest one took.
-sub ask {
-    my ($server, $connections) = @_;
-    my $case  = $server->{case};
-    my $parts = $case->{listeners};
-    my @outputs = map {
-        my @command = ($option{load}, '-p', $case->{port} + $_,
-            '-u', '/static.html', '-e', "END\n", '-c', CLIENTS / $parts,
-            '-n', int($connections * ($_ + 1) / $parts)
-                - int($connections * $_ / $parts));
-        open my $out, '-|', @command or die "$option{load}: $!\n";
-        $out;
-    } 0 .. $parts - 1;
-    my @results = map { decode_json(scalar(<$_>) // '{}') } @outputs;
-
-    close $_ or die "$option{load} failed\n" for @outputs;
-    $case->{failed} += $connections - sum0(map { $_->{answered} } @results);
-    return max(map { $_->{seconds} } @results);
 }
 
 # --- the verdict -------------------------------------------------------------

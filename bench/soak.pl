@@ -16,14 +16,15 @@
 # child may crash, and nothing may be left over.
 #
 #     bench/soak.pl [--restarts 1000] [--requests 1000000]
-#         [--mpm prefork,worker,event] [--seed N] [--clients N]
+#         [--mpm prefork,worker,event,threaded] [--seed N] [--clients N]
 #         [--duration SECONDS] [--port PORT] [--module PATH] [--load PATH]
 #         [--verbose]
 #
 # Writes build/bench/soak.json.  The exit status is 1 if something was found.
 #
-# Prefork has half of the restarts and requests, worker and event a quarter
-# each.  A restart is a HUP, a USR1, or two HUPs within 100 ms, by a random
+# Prefork has half of the --restarts and requests, worker and event a quarter
+# each, and threaded, which is another MPM of ours, half of them again: a quarter
+# with the module, and a quarter by itself.  A restart is a HUP, a USR1, or two HUPs within 100 ms, by a random
 # number; --seed repeats a run's choice.  Each is proven: the generation has
 # grown by one, or by one or two where HUP was sent twice, and no child from
 # before is left a second after the deadline (30 s after USR1, which has none).
@@ -52,11 +53,12 @@ use LoadClient;
 use PrivateHttpd;
 use Time::HiRes qw(sleep time);
 
-# share: of the restarts and requests.
+# share: of the restarts and requests; holds: without the module, too.
 my %MPMS = (
-    prefork => { share => 0.5, cgi => 'cgi' },
-    worker  => { share => 0.25 },
-    event   => { share => 0.25 },
+    prefork  => { share => 0.5, cgi => 'cgi' },
+    worker   => { share => 0.25 },
+    event    => { share => 0.25 },
+    threaded => { share => 0.25, holds => 1 },
 );
 my @LEAKS = qw(processes descriptors mappings semaphores segments files);
 my @COLUMNS = (qw(mpm variant restarts answered lost refused crashed), @LEAKS,
@@ -82,7 +84,7 @@ my $REPO = "$FindBin::Bin/..";
 my %option = (
     restarts => 1000,
     requests => 1_000_000,
-    mpm      => 'prefork,worker,event',
+    mpm      => 'prefork,worker,event,threaded',
     seed     => time,
     clients  => 24,
     duration => 3600,
@@ -110,14 +112,22 @@ sub main {
     srand $option{seed};
     printf "seed %d\n", $option{seed};
 
-    my @rows  = map { soak($_, 'stock'), soak($_, 'sigdefer') } @mpms;
+    my @rows  = map { my $mpm = $_; map { soak($mpm, $_) } variants($mpm) } @mpms;
     my $found = 0;
     print "\n";
     report('soak', \@COLUMNS, \@rows);
-    while (my ($stock, $row) = splice @rows, 0, 2) {
+    for my $row (grep { $_->{variant} ne 'stock' } @rows) {
+        my ($stock) = grep {
+            $_->{mpm} eq $row->{mpm} && $_->{variant} eq 'stock'
+        } @rows;
         $found += check($row, $stock);
     }
     return $found ? 1 : 0;
+}
+
+sub variants {
+    my ($mpm) = @_;
+    return ('stock', 'sigdefer', $MPMS{$mpm}{holds} ? 'alone' : ());
 }
 
 # --- one server -----------------------------------------------------------
@@ -129,7 +139,7 @@ sub soak {
     my $requests = $MPMS{$mpm}{share} * $option{requests};
     my $outside  = outside();
 
-    if (!$with_module) {
+    if ($variant eq 'stock') {
         $restarts = max(LEAST_STOCK, $restarts * STOCK_SHARE);
         $requests = 0;
     }
@@ -139,7 +149,7 @@ sub soak {
     my $done  = 0;
     while ($done < WARM_UP + $restarts) {
         $before //= look_at($httpd) if $done >= WARM_UP;
-        $done += restart($httpd, $with_module);
+        $done += restart($httpd, $variant ne 'stock');
     }
     await_requests($requests, @loads);
     my @counts = map { $_->finish } @loads;
@@ -221,8 +231,8 @@ sub await_requests {
 
 # Returns how many it were.
 sub restart {
-    my ($httpd, $with_module) = @_;
-    my $kind = $with_module ? int rand 3 : 1;
+    my ($httpd, $holds) = @_;
+    my $kind = $holds ? int rand 3 : 1;
 
     if ($kind == 2) {
         return restart_twice($httpd);
@@ -359,7 +369,8 @@ sub check {
 
     for my $bar (@bars) {
         my ($met, $text) = @$bar;
-        printf "%s: %s: %s\n", $met ? 'met' : 'MISSED', $row->{mpm}, $text;
+        printf "%s: %s %s: %s\n", $met ? 'met' : 'MISSED',
+            @$row{qw(mpm variant)}, $text;
         $missed += !$met;
     }
     return $missed;
