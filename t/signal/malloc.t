@@ -96,7 +96,8 @@ sub start_strace {
 
 # How many signals came, how many handlers returned, and what they called.  At
 # the end of a section the process sends itself what waited (SI_TKILL): that is
-# ordinary code at work, and may call what it likes.
+# ordinary code at work, and may call what it likes.  A call may take two lines,
+# "<unfinished ...>" and "<... getpid resumed>", with others between them.
 sub in_handlers {
     my ($trace) = @_;
     my ($signals, $returns, %running, @others) = (0, 0);
@@ -115,7 +116,7 @@ sub in_handlers {
         }
         elsif (@$stack && $stack->[-1] ne 'SI_TKILL') {
             push @others, $what
-                if $what !~ /^(?:getpid|gettid|tgkill|rt_\w+)\(/;
+                if $what !~ /^(?:<... )?(?:getpid|gettid|tgkill|rt_\w+)\b/;
         }
     }
     return ($signals, $returns, @others);
