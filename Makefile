@@ -34,7 +34,7 @@ GLUE   := mod_sigdefer.c accept_lock/provider.c \
 MPM_ONLY    := $(wildcard mpm_threaded/*.c)
 MPM_HEADERS := $(wildcard mpm_threaded/*.h)
 MPM_SHARED  := hold/cgid.c hold/clock.c hold/listeners.c mpm/bind.c \
-               mpm/listeners.c mpm/retained.c
+               mpm/listening.c mpm/retained.c
 HEADERS := mod_sigdefer.h \
            $(wildcard sigdefer/*.h accept_lock/*.h hold/*.h mpm/*.h \
                       status/*.h)
@@ -161,6 +161,8 @@ intree: INTREE = $(HTTPD_SRC)/modules/sigdefer
 intree:
 	@test -e "$(HTTPD_SRC)/include/httpd.h" \
 	    || { echo "HTTPD_SRC: not the source tree of an httpd" >&2; exit 1; }
+	@test -z "$$(basename -a $(ENGINE) $(LOCKS) $(GLUE) | sort | uniq -d)" \
+	    || { echo "intree: two objects would have one name" >&2; exit 1; }
 	rm -rf "$(INTREE)"
 	mkdir "$(INTREE)"
 	cp --parents $(ENGINE) $(LOCKS) $(GLUE) $(HEADERS) "$(INTREE)"

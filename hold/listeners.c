@@ -39,19 +39,19 @@
 
 #include "hold/hold.h"
 #include "mpm/bind.h"
-#include "mpm/listeners.h"
+#include "mpm/listening.h"
 #include "mpm/retained.h"
 
 #define KEPT_KEY "mod_sigdefer_listeners"
 
 /* Of this pass; r/o after hold_listeners_find(). */
-static struct pollfd listeners[LISTENERS_MAX];
+static struct pollfd listeners[LISTENING_MAX];
 static nfds_t count;
 
 /* Of the last pass, while the configuration is read; outlives the module. */
 typedef struct {
-    int fds[LISTENERS_MAX];
-    int is_free[LISTENERS_MAX]; /* no listener of this pass is the same one */
+    int fds[LISTENING_MAX];
+    int is_free[LISTENING_MAX]; /* no listener of this pass is the same one */
     nfds_t count;
 } kept_t;
 
@@ -81,10 +81,10 @@ static int is_same_address(int one, int other)
 
 void hold_listeners_find(void)
 {
-    int found[LISTENERS_MAX];
+    int found[LISTENING_MAX];
     nfds_t i;
 
-    count = (nfds_t)listeners_find(found, LISTENERS_MAX);
+    count = (nfds_t)listening_find(found, LISTENING_MAX);
     for (i = 0; i < count; i++) {
         listeners[i].fd = found[i];
         listeners[i].events = POLLIN;

@@ -61,12 +61,12 @@
 
 #include "mpm/bind.h"
 #include "mpm/exclusive.h"
-#include "mpm/listeners.h"
+#include "mpm/listening.h"
 
 /* Set by the parent; r/o in children. */
 static struct {
     volatile sig_atomic_t is_on;
-    int fds[LISTENERS_MAX];
+    int fds[LISTENING_MAX];
     int count;
 } all;
 
@@ -99,7 +99,7 @@ void exclusive_pass_on(int listener)
     int fd = all.is_on ? fcntl(listener, F_DUPFD_CLOEXEC, 0) : -1;
 
     if (fd >= 0) {
-        if (listeners_is_one(fd) && is_readable(fd)) {
+        if (listening_is_one(fd) && is_readable(fd)) {
             shutdown(fd, SHUT_WR);
         }
         close(fd);
@@ -126,7 +126,7 @@ static int is_listener(int fd)
 
     for (i = 0; is_child && i < all.count; i++) {
         if (all.fds[i] == fd) {
-            return listeners_is_one(fd);
+            return listening_is_one(fd);
         }
     }
     return 0;
@@ -254,7 +254,7 @@ apr_status_t exclusive_start(void)
         || action.sa_handler != SIG_DFL) {
         return APR_EBUSY;
     }
-    all.count = listeners_find(all.fds, LISTENERS_MAX);
+    all.count = listening_find(all.fds, LISTENING_MAX);
     memset(&action, 0, sizeof(action));
     sigemptyset(&action.sa_mask);
     action.sa_handler = on_child;

@@ -18,7 +18,7 @@
 
 #include "apr_lib.h"
 
-#include "mpm/listeners.h"
+#include "mpm/listening.h"
 
 #define MAX_DESCRIPTORS 65536
 
@@ -30,7 +30,7 @@ static int option(int fd, int name)
     return getsockopt(fd, SOL_SOCKET, name, &value, &size) == 0 ? value : 0;
 }
 
-int listeners_is_one(int fd)
+int listening_is_one(int fd)
 {
     int family;
 
@@ -44,7 +44,7 @@ int listeners_is_one(int fd)
 /* To try all numbers there may be takes several milliseconds, in which nobody
  * is served.
  */
-int listeners_find(int *fds, int max)
+int listening_find(int *fds, int max)
 {
     DIR *open_ones = opendir("/proc/self/fd");
     const struct dirent *entry;
@@ -54,7 +54,7 @@ int listeners_find(int *fds, int max)
 
     if (!open_ones) {
         for (fd = 0; count < max && fd < end && fd < MAX_DESCRIPTORS; fd++) {
-            if (listeners_is_one(fd)) {
+            if (listening_is_one(fd)) {
                 fds[count++] = fd;
             }
         }
@@ -63,7 +63,7 @@ int listeners_find(int *fds, int max)
     /* cppcheck-suppress readdirCalled; the parent has one thread */
     while (count < max && (entry = readdir(open_ones))) {
         if (apr_isdigit(entry->d_name[0])
-            && listeners_is_one(atoi(entry->d_name))) {
+            && listening_is_one(atoi(entry->d_name))) {
             fds[count++] = atoi(entry->d_name);
         }
     }

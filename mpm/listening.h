@@ -12,20 +12,20 @@
  */
 
 /**
- * @file mpm/listeners.h
+ * @file mpm/listening.h
  * @brief The listening sockets among the descriptors of this process.
  *
  * ap_listeners has only one bucket of them (ListenCoresBucketsRatio).
  */
 
-#ifndef SIGDEFER_MPM_LISTENERS_H
-#define SIGDEFER_MPM_LISTENERS_H
+#ifndef SIGDEFER_MPM_LISTENING_H
+#define SIGDEFER_MPM_LISTENING_H
 
 /** For how many there is room, wherever they are kept. */
-#define LISTENERS_MAX 256
+#define LISTENING_MAX 256
 
 /** Whether the descriptor is one.  AS-safe. */
-int listeners_is_one(int fd);
+int listening_is_one(int fd);
 
 /**
  * Find all of them.
@@ -33,6 +33,6 @@ int listeners_is_one(int fd);
  * @param max for how many there is room
  * @return how many there are in fds
  */
-int listeners_find(int *fds, int max);
+int listening_find(int *fds, int max);
 
-#endif /* SIGDEFER_MPM_LISTENERS_H */
+#endif /* SIGDEFER_MPM_LISTENING_H */
