@@ -22,6 +22,7 @@ use lib "$FindBin::Bin/../lib";
 use SigDeferTest;
 use Apache::Test '-withtestmore';
 
+use List::Util qw(sum0);
 use Time::HiRes qw(sleep time);
 
 use constant {
@@ -50,7 +51,9 @@ for my $row (@rows) {
 
     my %served;
     $served{ thread($server->port) }++ for 1 .. REQUESTS;
-    cmp_ok scalar keys %served, '<=', 3,
+    # where a thread has lost its CPU for a while, another one steps in
+    my @most = (sort { $b <=> $a } values %served)[0 .. 2];
+    cmp_ok sum0(grep {defined} @most), '>=', 0.8 * REQUESTS,
         "$who: one after the other is served by the same few";
 
     # all but one are busy, the last one leads
